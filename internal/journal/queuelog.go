@@ -1,0 +1,110 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"greenward/internal/git"
+)
+
+// QueueLog is the queue's log, indexed. It is a cache of git: Refresh brings it
+// up to date. Not safe for concurrent use.
+type QueueLog struct {
+	repo     *git.Repo
+	tip      git.Hash
+	all      []Decision
+	byEntry  map[string]int
+	byHead   map[git.Hash][]int
+	byLanded map[git.Hash]int
+	last     []Decision
+}
+
+// LoadQueue reads the queue's log.
+func LoadQueue(repo *git.Repo) (*QueueLog, error) {
+	q := &QueueLog{repo: repo}
+	q.reset()
+	return q, q.Refresh()
+}
+
+func (q *QueueLog) reset() {
+	q.tip, q.all, q.last = "", nil, nil
+	q.byEntry = map[string]int{}
+	q.byHead = map[git.Hash][]int{}
+	q.byLanded = map[git.Hash]int{}
+}
+
+// Refresh reads what was appended since. When the log no longer contains what
+// was read before, it is read again from its beginning.
+func (q *QueueLog) Refresh() error {
+	commits, met, err := newer(q.repo, git.QueueLog, q.tip)
+	if err != nil {
+		return err
+	}
+	if !met {
+		q.reset()
+	}
+	for _, c := range commits {
+		var batch []Decision
+		for _, line := range Lines(c) {
+			var d Decision
+			if err := json.Unmarshal(line, &d); err != nil {
+				return fmt.Errorf("read a line of %s in %s: %w", git.QueueLog, c.Hash.Short(), err)
+			}
+			batch = append(batch, d)
+		}
+		for _, d := range batch {
+			q.add(d)
+		}
+		q.tip, q.last = c.Hash, batch
+	}
+	return nil
+}
+
+func (q *QueueLog) add(d Decision) {
+	i := len(q.all)
+	q.all = append(q.all, d)
+	q.byEntry[d.Entry] = i
+	if !d.Head.IsZero() {
+		q.byHead[d.Head] = append(q.byHead[d.Head], i)
+	}
+	if d.Landed != nil {
+		q.byLanded[*d.Landed] = i
+	}
+}
+
+// Tip is the log commit that was read last; empty when there is no log.
+func (q *QueueLog) Tip() git.Hash { return q.tip }
+
+// All lists every decision, oldest first. The slice must not be changed.
+func (q *QueueLog) All() []Decision { return q.all }
+
+// Last lists the decisions of the newest transaction.
+func (q *QueueLog) Last() []Decision { return q.last }
+
+// Find returns the newest decision about an entry.
+func (q *QueueLog) Find(entry string) (Decision, bool) {
+	i, ok := q.byEntry[entry]
+	if !ok {
+		return Decision{}, false
+	}
+	return q.all[i], true
+}
+
+// ByHead lists the decisions about a head, oldest first, whatever name it was
+// submitted under.
+func (q *QueueLog) ByHead(head git.Hash) []Decision {
+	var list []Decision
+	for _, i := range q.byHead[head] {
+		list = append(list, q.all[i])
+	}
+	return list
+}
+
+// ByLanded returns the decision that made the given commit the tip of main.
+func (q *QueueLog) ByLanded(commit git.Hash) (Decision, bool) {
+	i, ok := q.byLanded[commit]
+	if !ok {
+		return Decision{}, false
+	}
+	return q.all[i], true
+}
