@@ -1,0 +1,243 @@
+package proc
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	defaultGrace = time.Second
+	// Together these two stay below the second that Run promises.
+	killFor  = 300 * time.Millisecond // how long killing is repeated
+	drainFor = 500 * time.Millisecond // how long output is waited for after the end
+)
+
+// child is one started command. Its own goroutine waits for it, clears its
+// tree and reaps it, whether or not anybody asks.
+type child struct {
+	command Command
+	cmd     *exec.Cmd
+	id      string // the marker
+	began   time.Time
+	done    chan struct{} // closed when reaped, its tree cleared, its output copied
+
+	mu     sync.Mutex
+	reaped bool      // the pid may belong to somebody else
+	mercy  time.Time // until when the tree may end by itself after TERM
+
+	result Result // valid after done
+	err    error  // of copying
+}
+
+// start starts c with stdin, stdout as given in c; prepare may attach pipes.
+//
+// Pdeathsig is sent when the *thread* that forked ends, not the process. A Go
+// thread ends when a goroutine that is locked to it returns, so a command
+// started from a shared thread could die with somebody's locked goroutine.
+// Here the forking goroutine locks its thread before the fork and gives it back
+// only after the command was reaped: in between nothing else runs on the
+// thread, so it ends early only with the whole process.
+func start(c Command, prepare func(*exec.Cmd) error) (*child, error) {
+	path, err := lookup(c.Name, c.Env)
+	if err != nil {
+		return nil, err
+	}
+	self, err := Self()
+	if err != nil {
+		return nil, err
+	}
+	id := self.marker(c.Survive)
+	k := &child{
+		command: c,
+		cmd: &exec.Cmd{
+			Path: path, Args: append([]string{c.Name}, c.Args...), Dir: c.Dir, Env: withMarker(c.Env, id),
+			Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr,
+			SysProcAttr: attributes(c.Survive), WaitDelay: drainFor,
+		},
+		id: id, began: time.Now(), done: make(chan struct{}),
+	}
+	if prepare != nil {
+		if err := prepare(k.cmd); err != nil {
+			return nil, err
+		}
+	}
+	started := make(chan error, 1)
+	go k.live(started)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.Name, err)
+	}
+	return k, nil
+}
+
+// live is the life of a child on its own thread.
+func (k *child) live(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := k.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	defer close(k.done)
+	if awaitExit(k.cmd.Process.Pid) { // ended but not reaped: its pid and session are still ours
+		k.clear()
+		k.mu.Lock()
+		k.reaped = true
+		k.mu.Unlock()
+		k.record(k.cmd.Wait())
+		return
+	}
+	err = k.cmd.Wait()
+	k.clear()
+	k.mu.Lock()
+	k.reaped = true
+	k.mu.Unlock()
+	k.record(err)
+}
+
+func (k *child) record(err error) {
+	k.result.Took = time.Since(k.began)
+	if status, ok := k.cmd.ProcessState.Sys().(syscall.WaitStatus); ok {
+		k.result.Code = status.ExitStatus()
+		if status.Signaled() {
+			k.result.Signal = status.Signal().String()
+			k.result.Code = 128 + int(status.Signal())
+		}
+	}
+	// An exit code is in the state; output held open beyond the end is over.
+	if _, exit := errors.AsType[*exec.ExitError](err); err != nil && !exit && !errors.Is(err, exec.ErrWaitDelay) {
+		k.err = fmt.Errorf("copy the output of %s: %w", k.command.Name, err)
+	}
+}
+
+// supervise waits for the end of k, its deadline or the end of ctx, whichever
+// is first, and sees to it that k has ended.
+func (k *child) supervise(ctx context.Context) (Result, error) {
+	var deadline <-chan time.Time
+	if k.command.Timeout > 0 {
+		timer := time.NewTimer(k.command.Timeout)
+		defer timer.Stop()
+		deadline = timer.C
+	}
+	timedOut := false
+	select {
+	case <-k.done:
+		return k.result, k.err
+	case <-deadline:
+		timedOut = true
+	case <-ctx.Done():
+	}
+	grace := k.command.Grace
+	if grace == 0 {
+		grace = defaultGrace
+	}
+	if !k.stop(grace) {
+		return Result{TimedOut: timedOut, Took: time.Since(k.began)}, fmt.Errorf("end %s (pid %d): %w", k.command.Name, k.cmd.Process.Pid, ErrStuck)
+	}
+	result := k.result
+	result.TimedOut = timedOut
+	if !timedOut {
+		return result, ended(ctx, k.command)
+	}
+	return result, k.err
+}
+
+// stop sends TERM, then after grace KILL, and reports whether k has ended.
+func (k *child) stop(grace time.Duration) bool {
+	if grace > 0 {
+		k.mu.Lock()
+		k.mercy = time.Now().Add(grace)
+		k.mu.Unlock()
+		k.signal(syscall.SIGTERM)
+		if within(k.done, grace) {
+			return true
+		}
+	}
+	k.mu.Lock()
+	k.mercy = time.Time{}
+	k.mu.Unlock()
+	k.signal(syscall.SIGKILL)
+	return within(k.done, killFor+drainFor+100*time.Millisecond)
+}
+
+// signal sends sig to the whole tree, once.
+func (k *child) signal(sig syscall.Signal) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.reaped {
+		return
+	}
+	signalGroup(k.cmd.Process.Pid, sig)
+	for _, t := range k.tree() {
+		t.signal(sig)
+	}
+}
+
+// clear ends what is left of the tree after its first process ended: where the
+// tree got TERM it may take its grace, else it is killed at once.
+func (k *child) clear() {
+	wait := time.Millisecond
+	var until time.Time
+	for {
+		left := k.tree()
+		if len(left) == 0 {
+			// Also reaches what no listing shows: on Linux nothing, elsewhere the group.
+			signalGroup(k.cmd.Process.Pid, syscall.SIGKILL)
+			return
+		}
+		k.mu.Lock()
+		spare := time.Now().Before(k.mercy)
+		k.mu.Unlock()
+		if !spare {
+			if until.IsZero() {
+				until = time.Now().Add(killFor)
+			}
+			signalGroup(k.cmd.Process.Pid, syscall.SIGKILL)
+			for _, t := range left {
+				t.signal(syscall.SIGKILL)
+			}
+			if time.Now().After(until) {
+				return
+			}
+		}
+		pause(wait)
+		wait = min(2*wait, 20*time.Millisecond)
+	}
+}
+
+func (k *child) tree() []target {
+	return tree(k.id, k.cmd.Process.Pid, time.Since(k.began))
+}
+
+// within reports whether done is closed before d has passed.
+func within(done <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+func pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	<-timer.C
+}
+
+// token draws the part of a marker that names one command of a process.
+func token() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails: it would end the program instead
+	return hex.EncodeToString(b[:])
+}
