@@ -1,0 +1,229 @@
+// Package config owns the policy file .greenward.yml: what it may say, what an
+// absent key means, and every fault in it at once. It reads bytes that its
+// caller found, at a commit or in a working tree; it speaks no git, reads no
+// environment and decides nothing: queue, green and agents do.
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+)
+
+// The places where a policy may stand, best first.
+const (
+	File         = ".greenward.yml"
+	FallbackFile = ".github/greenward.yml"
+)
+
+// ErrNoChecks says that nothing can be judged, and how to change that.
+var ErrNoChecks = errors.New("no required checks are configured, so nothing can be called green: add one to " + File +
+	", such as `checks: [{name: test, run: go test ./...}]`, or write `checks: none` if that is meant")
+
+// A Config is one policy, whole: absent keys hold their defaults.
+type Config struct {
+	Main       string // branch name
+	Checks     []Check
+	ChecksNone bool // `checks: none`: it is meant that nothing is checked
+	Queue      Queue
+	Green      Green
+	Agents     Agents
+}
+
+// A Check is a named command, or a verdict that is read from the forge.
+type Check struct {
+	Name     string
+	Run      string // for sh -c; empty when Remote is set
+	Timeout  time.Duration
+	Report   string // none, go-json, junit:GLOB or tap
+	Required bool
+	History  bool
+	Sandbox  bool
+	Remote   string // the forge's name of the check; empty when Run is set
+}
+
+// A Queue says how changes land.
+type Queue struct {
+	Policy      string   // tolerant, gated or adaptive
+	Smoke       []string // names of checks
+	ErrorBudget float64  // 0.25 for 25%
+	Method      string   // rebase, squash or merge
+	PullMethod  string   // Method for pull requests: what the file says, else merge
+	Slots       int
+	Embargo     []string
+	Gate        Gate
+}
+
+// A Gate holds the mechanical rules of landing.
+type Gate struct {
+	MaxFile int64    // bytes
+	Deny    []string // globs of paths
+	Banned  []string // texts
+	Skip    []Skip
+}
+
+// A Skip takes paths out of one rule of the gate.
+type Skip struct {
+	Rule  string
+	Paths []string // globs
+}
+
+// A Green says how snapshots are judged, repaired and promoted.
+type Green struct {
+	Branch     string
+	Schedule   string   // cron, five fields or a descriptor
+	Repair     []string // revert, subset, agent, prefix: in the order to try
+	Tags       string   // daily, all or none
+	StaleAfter time.Duration
+	DebtLimit  int
+	Protected  []string // globs
+	Signers    []string // lines of an allowed signers file
+}
+
+// An Agents says who works and within which bounds.
+type Agents struct {
+	Workers   int
+	Model     string // empty: none
+	Roles     map[string]Role
+	Sandbox   string // auto, on or off
+	Limits    Limits
+	Budget    Budget
+	Providers []Provider
+	Caches    map[string]string // name to shared or private
+}
+
+// A Role overrides the model of one role, or puts a command in its place.
+type Role struct {
+	Model   string
+	Effort  string
+	Command []string
+}
+
+// A Limits bounds one agent.
+type Limits struct {
+	Memory int64 // bytes
+	Time   time.Duration
+	Steps  int
+	Tokens int64
+	Output int64 // bytes of one tool's output
+}
+
+// A Budget bounds one run; zero is no bound.
+type Budget struct {
+	USD    float64
+	Tokens int64
+}
+
+// A Provider is one model server.
+type Provider struct {
+	URL            string
+	Wire           string // chat
+	MaxTokensField string // max_tokens or max_completion_tokens
+	Context        int    // tokens
+	Prices         map[string]Price
+}
+
+// A Price is in USD for a million tokens.
+type Price struct{ In, Cached, Out float64 }
+
+// Default is the policy of a repository that says nothing: it has no checks.
+func Default() Config {
+	return Config{
+		Main: "main",
+		Queue: Queue{
+			Policy:      "adaptive",
+			ErrorBudget: 0.25,
+			Method:      "rebase",
+			PullMethod:  "merge",
+			Slots:       2,
+			Gate:        Gate{MaxFile: 5 << 20},
+		},
+		Green: Green{
+			Branch:     "green",
+			Schedule:   "*/10 * * * *",
+			Repair:     []string{"revert", "subset", "agent", "prefix"},
+			Tags:       "daily",
+			StaleAfter: 2 * time.Hour,
+			DebtLimit:  3,
+			Protected:  []string{File, ".github/**"},
+		},
+		Agents: Agents{
+			Workers: 8,
+			Sandbox: "auto",
+			Limits:  Limits{Memory: 2 << 30, Time: 45 * time.Minute, Steps: 200, Tokens: 2_000_000, Output: 64 << 10},
+			Caches:  map[string]string{"GOCACHE": "shared", "npm": "shared"},
+		},
+	}
+}
+
+// Load reads the policy through read and names the file it stands in; path is
+// empty where there is none, and the policy then is Default. An absent file is
+// an error from read that is fs.ErrNotExist. A malformed policy is an *Error.
+func Load(read func(path string) ([]byte, error)) (c Config, path string, err error) {
+	for _, path := range []string{File, FallbackFile} {
+		data, err := read(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return Config{}, path, fmt.Errorf("read %s: %w", path, err)
+		}
+		c, err := Parse(data)
+		if bad, ok := errors.AsType[*Error](err); ok {
+			bad.File = path
+		}
+		return c, path, err
+	}
+	return Default(), "", nil
+}
+
+// Required are the checks that a green tree must pass.
+func (c Config) Required() []Check {
+	return slices.DeleteFunc(slices.Clone(c.Checks), func(k Check) bool { return !k.Required })
+}
+
+// Check finds a check by its exact name.
+func (c Config) Check(name string) (Check, bool) {
+	i := slices.IndexFunc(c.Checks, func(k Check) bool { return k.Name == name })
+	if i < 0 {
+		return Check{}, false
+	}
+	return c.Checks[i], true
+}
+
+// Smoke are the checks that run before landing in tolerant mode.
+func (c Config) Smoke() []Check {
+	var smoke []Check
+	for _, name := range c.Queue.Smoke {
+		if k, ok := c.Check(name); ok {
+			smoke = append(smoke, k)
+		}
+	}
+	return smoke
+}
+
+// NeedChecks is ErrNoChecks where no check is required and the policy does not
+// say that this is meant.
+func (c Config) NeedChecks() error {
+	if c.ChecksNone || slices.ContainsFunc(c.Checks, func(k Check) bool { return k.Required }) {
+		return nil
+	}
+	return ErrNoChecks
+}
+
+// Def is the hash of all that decides what a run of the check means: 16 hex
+// digits. The name is not in it, for evidence names the check beside it, nor is
+// Required, which judges the verdict and does not change it.
+func (k Check) Def() string {
+	def, err := json.Marshal([]any{"check/1", k.Run, k.Timeout.String(), k.Report, k.History, k.Sandbox, k.Remote})
+	if err != nil {
+		panic(err) // strings and booleans always encode
+	}
+	sum := sha256.Sum256(def)
+	return hex.EncodeToString(sum[:8])
+}
