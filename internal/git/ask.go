@@ -1,0 +1,182 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// IsAncestor reports whether a is b or an ancestor of it. A shallow repository
+// cannot know and says so.
+func (r *Repo) IsAncestor(ctx context.Context, a, b Hash) (bool, error) {
+	if r.IsShallow() {
+		return false, fmt.Errorf("ask whether %s is in %s: %w: a shallow clone cannot tell; run git fetch --unshallow", a.Short(), b.Short(), ErrUnsupported)
+	}
+	_, err := r.git(ctx, "merge-base", "--is-ancestor", string(a), string(b))
+	if said, ok := errors.AsType[*CommandError](err); ok && said.Code == 1 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// MergeBases are the best common ancestors; none for unrelated histories.
+func (r *Repo) MergeBases(ctx context.Context, a, b Hash) ([]Hash, error) {
+	out, err := r.git(ctx, "merge-base", "--all", string(a), string(b))
+	if said, ok := errors.AsType[*CommandError](err); ok && said.Code == 1 {
+		return nil, nil
+	}
+	return hashes(out), err
+}
+
+// RevList lists the commits that include reaches and exclude does not, newest
+// first unless opts say otherwise.
+func (r *Repo) RevList(ctx context.Context, include, exclude []Hash, opts ...string) ([]Hash, error) {
+	args := append([]string{"rev-list"}, opts...)
+	for _, h := range include {
+		args = append(args, string(h))
+	}
+	for _, h := range exclude {
+		if !h.IsZero() {
+			args = append(args, "^"+string(h))
+		}
+	}
+	out, err := r.git(ctx, append(args, "--")...)
+	return hashes(out), err
+}
+
+func hashes(out []byte) []Hash {
+	var all []Hash
+	for field := range strings.FieldsSeq(string(out)) {
+		all = append(all, Hash(field))
+	}
+	return all
+}
+
+// RevParse is the commit that a person means by rev.
+func (r *Repo) RevParse(ctx context.Context, rev string) (Hash, error) {
+	out, err := r.git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{commit}")
+	if _, ok := errors.AsType[*CommandError](err); ok {
+		return "", fmt.Errorf("%q names no commit here: %w", rev, ErrNotFound)
+	}
+	if err != nil {
+		return "", err
+	}
+	return ParseHash(strings.TrimSpace(string(out)))
+}
+
+// ChangedPaths lists the paths that differ between two commits or trees, both
+// sides of a rename, in git's order.
+func (r *Repo) ChangedPaths(ctx context.Context, from, to Hash) ([]string, error) {
+	out, err := r.git(ctx, "diff-tree", "-r", "-z", "--no-renames", "--name-only", string(from), string(to), "--")
+	return splitNul(out), err
+}
+
+// Diff is the patch between two commits or trees, limited to paths when given.
+func (r *Repo) Diff(ctx context.Context, from, to Hash, paths ...string) ([]byte, error) {
+	args := []string{"diff", "--no-color", "--no-ext-diff", "--no-textconv", "--full-index", string(from), string(to), "--"}
+	for _, p := range paths {
+		args = append(args, ":(top,literal)"+p)
+	}
+	return r.git(ctx, args...)
+}
+
+// PatchID is the stable id of what a commit changes against its first parent;
+// empty when it changes nothing.
+func (r *Repo) PatchID(ctx context.Context, commit Hash) (string, error) {
+	patch, err := r.git(ctx, "diff-tree", "-p", "--root", "--no-ext-diff", "--no-textconv", "--full-index", string(commit))
+	if err != nil {
+		return "", err
+	}
+	out, err := r.command(ctx, call{args: []string{"patch-id", "--stable"}, stdin: strings.NewReader(string(patch))})
+	id, _, _ := strings.Cut(string(out), " ")
+	return strings.TrimSpace(id), err
+}
+
+// ProveTrailers asks git what it reads in a message and gives an error unless
+// that is want.
+func (r *Repo) ProveTrailers(ctx context.Context, message string, want Trailers) error {
+	out, err := r.command(ctx, call{args: []string{"interpret-trailers", "--parse"}, stdin: strings.NewReader(message)})
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, t := range want {
+		b.WriteString(t.Key + ": " + t.Value + "\n")
+	}
+	if string(out) != b.String() {
+		return fmt.Errorf("prove trailers: git reads %q where %q was written", out, b.String())
+	}
+	return nil
+}
+
+// MergeInput is what to merge. All are commits.
+type MergeInput struct {
+	Base   Hash // zero: the merge base that git finds
+	Ours   Hash
+	Theirs Hash
+}
+
+// Merged is the outcome of a merge: a tree, or the paths that conflict.
+type Merged struct {
+	Tree      Hash
+	Conflicts []string
+	Messages  string
+}
+
+// MergeTree merges without a working tree. A conflict is a finding: its paths
+// are listed and Tree holds the files with markers. With a Base, that is the one
+// common ancestor: git 2.39 has no option for it, so each side is given as a
+// commit that has it as its only parent.
+func (r *Repo) MergeTree(ctx context.Context, in MergeInput) (Merged, error) {
+	if !in.Base.IsZero() {
+		var err error
+		if in.Ours, err = r.childOf(in.Base, in.Ours); err != nil {
+			return Merged{}, err
+		}
+		if in.Theirs, err = r.childOf(in.Base, in.Theirs); err != nil {
+			return Merged{}, err
+		}
+	}
+	args := []string{"merge-tree", "--write-tree", "-z", "--name-only", "--messages", "--allow-unrelated-histories", string(in.Ours), string(in.Theirs)}
+	out, err := r.git(ctx, args...)
+	if said, ok := errors.AsType[*CommandError](err); err != nil && (!ok || said.Code != 1) {
+		return Merged{}, fmt.Errorf("merge %s into %s: %w", in.Theirs.Short(), in.Ours.Short(), err)
+	}
+	conflicted := err != nil
+	head, rest, _ := strings.Cut(string(out), "\x00")
+	tree, perr := ParseHash(head)
+	if perr != nil {
+		return Merged{}, fmt.Errorf("merge %s into %s: read git's answer: %w", in.Theirs.Short(), in.Ours.Short(), perr)
+	}
+	m := Merged{Tree: tree}
+	if conflicted {
+		paths, messages, _ := strings.Cut(rest, "\x00\x00")
+		m.Conflicts, m.Messages = splitNul([]byte(paths)), messages
+		if len(m.Conflicts) == 0 {
+			m.Conflicts = []string{"."} // git named no path, yet it did not merge
+		}
+	}
+	return m, nil
+}
+
+// childOf is h, or a commit with h's tree whose only parent is base.
+func (r *Repo) childOf(base, h Hash) (Hash, error) {
+	c, err := r.Commit(h)
+	if err != nil {
+		return "", err
+	}
+	if h == base || len(c.Parents) == 1 && c.Parents[0] == base {
+		return h, nil
+	}
+	nobody := Identity{Name: "greenward", Email: "greenward@localhost"}
+	return r.WriteCommit(CommitInput{Tree: c.Tree, Parents: []Hash{base}, Author: nobody, Committer: nobody, Message: "merge input\n"})
+}
+
+func splitNul(out []byte) []string {
+	s := strings.TrimSuffix(string(out), "\x00")
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "\x00")
+}

@@ -1,0 +1,301 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"greenward/internal/proc"
+)
+
+// remoteTime bounds one exchange with another machine.
+const remoteTime = 5 * time.Minute
+
+// trackPrefix is where the hub keeps what it last saw upstream.
+const trackPrefix = "refs/greenward/upstream/"
+
+// ErrNoCommits says that there is nothing yet to land on.
+var ErrNoCommits = errors.New("no commits yet")
+
+// Hub is the bare repository where landing happens.
+//
+// In a clone it lies inside the clone's git directory and is kept in step with
+// the clone's remote or, when it has none, with the clone itself. A bare
+// repository is its own hub and follows its own remote, if it has one.
+type Hub struct {
+	*Repo
+	clone    *Repo  // nil when the repository given was bare
+	upstream string // URL or path that the hub is kept in step with; empty: none
+	local    bool   // the upstream is the clone itself
+}
+
+// HubInput says which repository a person means.
+type HubInput struct {
+	Dir    string // required: a bare repository, or a place in a clone
+	Remote string // name of the remote to follow
+	Host   proc.Host
+}
+
+// OpenHub finds the hub of a repository, and makes it when a clone has none.
+// Nothing of the clone is changed but the remote named greenward.
+func OpenHub(ctx context.Context, in HubInput) (*Hub, error) {
+	repo, err := Open(ctx, in.Dir, in.Host)
+	if err != nil {
+		return nil, err
+	}
+	bare, err := repo.IsBare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if bare {
+		h := &Hub{Repo: repo}
+		h.upstream, err = repo.remoteURL(ctx, in.Remote, repo.dir)
+		return h, err
+	}
+	return hubOfClone(ctx, repo, in)
+}
+
+func hubOfClone(ctx context.Context, repo *Repo, in HubInput) (*Hub, error) {
+	common, err := repo.git(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir")
+	if err != nil {
+		return nil, err
+	}
+	clone := &Repo{dir: strings.TrimSuffix(string(common), "\n"), host: in.Host}
+	if clone.IsShallow() {
+		return nil, fmt.Errorf("open %q: %w: a shallow clone cannot be landed on; run git fetch --unshallow", in.Dir, ErrUnsupported)
+	}
+	bare, err := InitBare(ctx, filepath.Join(clone.dir, "greenward", "hub.git"), in.Host)
+	if err != nil {
+		return nil, err
+	}
+	h := &Hub{Repo: bare, clone: clone}
+	if h.upstream, err = clone.remoteURL(ctx, in.Remote, filepath.Dir(clone.dir)); err != nil {
+		return nil, err
+	}
+	if h.upstream == "" {
+		h.upstream, h.local = clone.dir, true
+	}
+	return h, h.nameInClone(ctx)
+}
+
+// nameInClone makes the hub reachable as the remote greenward.
+func (h *Hub) nameInClone(ctx context.Context) error {
+	url, err := h.clone.remoteURL(ctx, "greenward", "/")
+	if err != nil || url == h.dir {
+		return err
+	}
+	verb := "set-url"
+	if url == "" {
+		verb = "add"
+	}
+	if _, err := h.clone.git(ctx, "remote", verb, "greenward", h.dir); err != nil {
+		return fmt.Errorf("name the hub in the clone: %w", err)
+	}
+	return nil
+}
+
+// remoteURL is the URL of a remote, made absolute against dir; empty when there
+// is no such remote.
+func (r *Repo) remoteURL(ctx context.Context, name, dir string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	if strings.HasPrefix(name, "-") || strings.ContainsAny(name, "\n\x00") {
+		return "", fmt.Errorf("remote %q: not a remote's name", name)
+	}
+	out, err := r.git(ctx, "config", "--get", "remote."+name+".url")
+	if said, ok := errors.AsType[*CommandError](err); ok && said.Code == 1 {
+		return "", nil
+	}
+	url := strings.TrimSuffix(string(out), "\n")
+	if strings.HasPrefix(url, "./") || strings.HasPrefix(url, "../") {
+		url = filepath.Join(dir, url)
+	}
+	return url, err
+}
+
+// State is the directory for what need not survive: workspaces, transcripts,
+// locks, and the hub's key.
+func (h *Hub) State() string { return filepath.Join(h.dir, "greenward") }
+
+// Key is the hub's signing key; it is made when there is none.
+func (h *Hub) Key() (Signer, error) { return LoadKey(filepath.Join(h.State(), "key")) }
+
+// Clone is the clone that the hub belongs to; nil when the hub stands alone.
+func (h *Hub) Clone() *Repo { return h.clone }
+
+// HasRemote reports whether the hub follows another repository than its own clone.
+func (h *Hub) HasRemote() bool { return h.upstream != "" && !h.local }
+
+// Upstream names what the hub is kept in step with; empty when nothing.
+func (h *Hub) Upstream() string { return h.upstream }
+
+// Track is where the hub keeps what it last saw of an upstream ref.
+func Track(ref Ref) Ref { return Ref(trackPrefix + strings.TrimPrefix(string(ref), "refs/")) }
+
+// Fetch takes from upstream: branches into Track refs, queue branches, and the
+// public refs under refs/greenward where the hub has none yet. The first main
+// becomes the hub's. Without an upstream it does nothing.
+func (h *Hub) Fetch(ctx context.Context, main, green Ref) error {
+	if h.upstream == "" {
+		return nil
+	}
+	specs := []string{
+		"+" + string(main) + ":" + string(Track(main)),
+		"+" + string(green) + ":" + string(Track(green)),
+		"+" + QueuePrefix + "*:" + QueuePrefix + "*",
+		"+refs/greenward/log/*:" + string(Track("refs/greenward/log")) + "/*",
+		"+" + string(Control) + ":" + string(Track(Control)),
+		"+" + string(Notes) + ":" + string(Track(Notes)),
+	}
+	there, err := h.listUpstream(ctx)
+	if err != nil {
+		return err
+	}
+	if _, ok := there[main]; !ok && len(there) == 0 {
+		return fmt.Errorf("fetch from %q: %w: commit something first", h.upstream, ErrNoCommits)
+	}
+	args := []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", h.upstream}
+	for _, spec := range specs {
+		from, _, _ := strings.Cut(strings.TrimPrefix(spec, "+"), ":")
+		if _, ok := there[Ref(from)]; ok || strings.HasSuffix(from, "*") {
+			args = append(args, spec)
+		}
+	}
+	if _, err := h.command(ctx, call{args: args, timeout: remoteTime, remote: true}); err != nil {
+		return fmt.Errorf("fetch from %q: %w", h.upstream, err)
+	}
+	return h.adopt(ctx, main, green)
+}
+
+// adopt starts hub refs that do not exist from what upstream has.
+func (h *Hub) adopt(ctx context.Context, refs ...Ref) error {
+	var updates []RefUpdate
+	for _, ref := range append(refs, QueueLog, GreenLog, Control, Notes) {
+		here, err := h.Tip(ref)
+		if err != nil {
+			return err
+		}
+		there, err := h.Tip(Track(ref))
+		if err != nil {
+			return err
+		}
+		if here.IsZero() && !there.IsZero() {
+			updates = append(updates, RefUpdate{Ref: ref, New: there})
+		}
+	}
+	return h.Transact(ctx, "start from upstream", updates)
+}
+
+func (h *Hub) listUpstream(ctx context.Context) (map[Ref]Hash, error) {
+	out, err := h.command(ctx, call{args: []string{"ls-remote", "--quiet", h.upstream, "refs/heads/*", "refs/greenward/*", "refs/notes/greenward", "refs/tags/green/*"}, timeout: remoteTime, remote: true})
+	if err != nil {
+		return nil, fmt.Errorf("ask %q for its refs: %w", h.upstream, err)
+	}
+	refs := map[Ref]Hash{}
+	for line := range strings.Lines(string(out)) {
+		hash, ref, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		refs[Ref(ref)] = Hash(hash)
+	}
+	return refs, nil
+}
+
+// PushError is a push that upstream refused; Said is its words.
+type PushError struct {
+	Refs []Ref
+	Said string
+}
+
+// Error quotes upstream.
+func (e *PushError) Error() string {
+	return fmt.Sprintf("push of %v refused: %s", e.Refs, strings.TrimSpace(e.Said))
+}
+
+// Publish pushes a group of refs to upstream, all or none, each by
+// compare-and-swap on what upstream has now and only forward. Refs that are
+// already there are left out; a ref with a zero New is deleted there. In a clone
+// without a remote, a branch that a working tree has checked out is skipped and
+// returned.
+func (h *Hub) Publish(ctx context.Context, updates []RefUpdate) (skipped []Ref, err error) {
+	if h.upstream == "" || len(updates) == 0 {
+		return nil, nil
+	}
+	there, err := h.listUpstream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var busy []Ref
+	if h.local {
+		if busy, err = h.checkedOut(ctx); err != nil {
+			return nil, err
+		}
+	}
+	args := []string{"push", "--quiet", "--atomic", "--no-verify"}
+	var specs []string
+	var refs []Ref
+	for _, u := range updates {
+		was := there[u.Ref]
+		if was == u.New {
+			continue
+		}
+		if slices.Contains(busy, u.Ref) {
+			skipped = append(skipped, u.Ref)
+			continue
+		}
+		if !was.IsZero() && !u.New.IsZero() {
+			if ok, err := h.IsAncestor(ctx, was, u.New); err != nil || !ok {
+				return skipped, errors.Join(&PushError{[]Ref{u.Ref}, "upstream is not an ancestor of what would be pushed; fetch first"}, err)
+			}
+		}
+		args = append(args, fmt.Sprintf("--force-with-lease=%s:%s", u.Ref, was))
+		specs, refs = append(specs, fmt.Sprintf("%s:%s", u.New, u.Ref)), append(refs, u.Ref)
+	}
+	if len(specs) == 0 {
+		return skipped, nil
+	}
+	h.host.At("publish before " + string(refs[0]))
+	_, err = h.command(ctx, call{args: append(append(args, h.upstream), specs...), timeout: remoteTime, remote: true})
+	if said, ok := errors.AsType[*CommandError](err); ok {
+		return skipped, &PushError{refs, said.Stderr}
+	}
+	h.host.At("publish after " + string(refs[0]))
+	return skipped, err
+}
+
+// checkedOut lists the branches of the clone that a working tree shows.
+func (h *Hub) checkedOut(ctx context.Context) ([]Ref, error) {
+	out, err := h.clone.git(ctx, "worktree", "list", "--porcelain", "-z")
+	if err != nil {
+		return nil, fmt.Errorf("list working trees: %w", err)
+	}
+	var refs []Ref
+	for line := range strings.SplitSeq(string(out), "\x00") {
+		if ref, ok := strings.CutPrefix(line, "branch "); ok {
+			refs = append(refs, Ref(ref))
+		}
+	}
+	return refs, nil
+}
+
+// ClearLocks removes lock files that a killed git left on refs of the hub: those
+// older than age, which no ref transaction lasts. It names what it removed.
+func (h *Hub) ClearLocks(refs []Ref, age time.Duration, now time.Time) ([]string, error) {
+	var removed []string
+	for _, ref := range append(refs, "packed-refs") {
+		name := filepath.Join(h.dir, filepath.FromSlash(string(ref))+".lock")
+		info, err := os.Stat(name)
+		if err != nil || now.Sub(info.ModTime()) < age {
+			continue
+		}
+		if err := os.Remove(name); err != nil {
+			return removed, fmt.Errorf("remove stale lock: %w", err)
+		}
+		removed = append(removed, name)
+	}
+	return removed, nil
+}

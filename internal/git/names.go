@@ -1,0 +1,58 @@
+package git
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Refs of the public contract; docs/protocol.md says who writes them.
+const (
+	QueueLog Ref = "refs/greenward/log/queue"
+	GreenLog Ref = "refs/greenward/log/green"
+	Notes    Ref = "refs/notes/greenward"
+	Control  Ref = "refs/greenward/control"
+
+	QueuePrefix   = "refs/heads/queue/"
+	ClaimPrefix   = "refs/greenward/claims/"
+	PlannerPrefix = "refs/greenward/planners/"
+	RescuePrefix  = "refs/greenward/rescue/"
+	EjectedPrefix = "refs/greenward/ejected/"
+	SeenPrefix    = "refs/greenward/seen/"
+)
+
+// QueueRef is the branch of a waiting change. The name is one path component.
+func QueueRef(name string) (Ref, error) {
+	if strings.Contains(name, "/") {
+		return "", fmt.Errorf("queue name %q: one path component is wanted, without a slash", name)
+	}
+	return ParseRef(QueuePrefix + name)
+}
+
+// ClaimRef is the ref that holds the claim on a task.
+func ClaimRef(task string) (Ref, error) { return leaf(ClaimPrefix, task) }
+
+// PlannerRef is the ref of a planner's scratchpad and cursor.
+func PlannerRef(path string) (Ref, error) { return leaf(PlannerPrefix, path) }
+
+// RescueRef is the n-th rescued work on a task.
+func RescueRef(task string, n int) (Ref, error) {
+	r, err := leaf(RescuePrefix, task)
+	return r + Ref("/"+strconv.Itoa(n)), err
+}
+
+// EjectedRef keeps the head of an ejected entry.
+func EjectedRef(entry string) (Ref, error) { return ParseRef(EjectedPrefix + entry) }
+
+// leaf appends the component that keeps a path and its children from colliding.
+func leaf(prefix, path string) (Ref, error) {
+	for part := range strings.SplitSeq(path, "/") {
+		if strings.HasPrefix(part, "_") {
+			return "", fmt.Errorf("%q: a component must not begin with _", path)
+		}
+	}
+	return ParseRef(prefix + path + "/_")
+}
+
+// EntryID names a change in the queue: its branch and the first 12 digits of its head.
+func EntryID(name string, head Hash) string { return name + "@" + head.Short() }

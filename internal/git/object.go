@@ -1,0 +1,204 @@
+package git
+
+import (
+	"bytes"
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Identity is who wrote or committed something, and when, to the second.
+type Identity struct {
+	Name, Email string
+	When        time.Time
+}
+
+// String is the identity as git stores it.
+func (i Identity) String() string {
+	name := cleanIdentity(i.Name)
+	if name == "" {
+		name = "nobody"
+	}
+	return fmt.Sprintf("%s <%s> %d %s", name, cleanIdentity(i.Email), i.When.Unix(), i.When.Format("-0700"))
+}
+
+func cleanIdentity(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r == '<' || r == '>' || r < 0x20 {
+			return -1
+		}
+		return r
+	}, s)
+	return strings.Trim(s, " .,:;\"'\\")
+}
+
+func parseIdentity(s string) Identity {
+	name, rest, _ := strings.Cut(s, "<")
+	email, when, _ := strings.Cut(rest, ">")
+	id := Identity{Name: strings.TrimSpace(name), Email: email}
+	seconds, zone, _ := strings.Cut(strings.TrimSpace(when), " ")
+	unix, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return id // git itself reads such a date as the epoch
+	}
+	offset, err := time.Parse("-0700", zone)
+	if err != nil {
+		id.When = time.Unix(unix, 0).UTC()
+		return id
+	}
+	id.When = time.Unix(unix, 0).In(offset.Location())
+	return id
+}
+
+// Commit is what git stores of a commit; nothing in it is derived.
+type Commit struct {
+	Hash, Tree        Hash
+	Parents           []Hash
+	Author, Committer Identity
+	Message           string
+	Signature         string // armored; empty when unsigned
+	raw               []byte
+}
+
+// Subject is the first line of the message.
+func (c Commit) Subject() string {
+	subject, _, _ := strings.Cut(strings.TrimLeft(c.Message, "\n"), "\n")
+	return strings.TrimSpace(subject)
+}
+
+// Trailers are the trailers of the message.
+func (c Commit) Trailers() Trailers { return ParseMessage(c.Message).Trailers }
+
+// Parent is the first parent, or the zero Hash of a root.
+func (c Commit) Parent() Hash {
+	if len(c.Parents) == 0 {
+		return ""
+	}
+	return c.Parents[0]
+}
+
+// SignedPayload is the text that the commit's signature covers: the stored
+// commit without its gpgsig header.
+func (c Commit) SignedPayload() []byte {
+	head, message, _ := bytes.Cut(c.raw, []byte("\n\n"))
+	var b bytes.Buffer
+	skipping := false
+	for line := range bytes.SplitSeq(head, []byte("\n")) {
+		if skipping && bytes.HasPrefix(line, []byte(" ")) {
+			continue
+		}
+		skipping = bytes.HasPrefix(line, []byte("gpgsig "))
+		if !skipping {
+			b.Write(line)
+			b.WriteByte('\n')
+		}
+	}
+	b.WriteByte('\n')
+	b.Write(message)
+	return b.Bytes()
+}
+
+func parseCommit(h Hash, raw []byte) (Commit, error) {
+	c := Commit{Hash: h, raw: raw}
+	head, message, _ := bytes.Cut(raw, []byte("\n\n"))
+	c.Message = string(message)
+	key := ""
+	for line := range strings.SplitSeq(string(head), "\n") {
+		if more, ok := strings.CutPrefix(line, " "); ok {
+			if key == "gpgsig" {
+				c.Signature += "\n" + more
+			}
+			continue
+		}
+		var value string
+		key, value, _ = strings.Cut(line, " ")
+		switch key {
+		case "tree":
+			c.Tree = Hash(value)
+		case "parent":
+			c.Parents = append(c.Parents, Hash(value))
+		case "author":
+			c.Author = parseIdentity(value)
+		case "committer":
+			c.Committer = parseIdentity(value)
+		case "gpgsig":
+			c.Signature = value
+		}
+	}
+	if _, err := ParseHash(string(c.Tree)); err != nil {
+		return Commit{}, fmt.Errorf("read commit %s: its tree: %w", h.Short(), err)
+	}
+	return c, nil
+}
+
+// Modes of tree entries.
+const (
+	ModeFile       = "100644"
+	ModeExecutable = "100755"
+	ModeSymlink    = "120000"
+	ModeTree       = "040000"
+	ModeSubmodule  = "160000"
+)
+
+// Entry is one name in a tree.
+type Entry struct {
+	Mode, Name string
+	Hash       Hash
+}
+
+func parseTree(raw []byte) ([]Entry, error) {
+	var entries []Entry
+	for len(raw) > 0 {
+		head, rest, ok := bytes.Cut(raw, []byte{0})
+		mode, name, named := strings.Cut(string(head), " ")
+		if !ok || !named || len(rest) < 20 {
+			return nil, fmt.Errorf("tree entry %q is cut short", head)
+		}
+		if len(mode) == 5 {
+			mode = "0" + mode
+		}
+		entries = append(entries, Entry{mode, name, Hash(fmt.Sprintf("%x", rest[:20]))})
+		raw = rest[20:]
+	}
+	return entries, nil
+}
+
+// formatTree is the stored form of a tree, in git's order: a directory sorts as
+// if its name ended with a slash.
+func formatTree(entries []Entry) ([]byte, error) {
+	sorted := append([]Entry(nil), entries...)
+	key := func(e Entry) string {
+		if e.Mode == ModeTree {
+			return e.Name + "/"
+		}
+		return e.Name
+	}
+	sort.Slice(sorted, func(i, j int) bool { return key(sorted[i]) < key(sorted[j]) })
+	var b bytes.Buffer
+	for i, e := range sorted {
+		if err := checkName(e.Name); err != nil {
+			return nil, err
+		}
+		if i > 0 && sorted[i-1].Name == e.Name {
+			return nil, fmt.Errorf("tree entry %q stands twice", e.Name)
+		}
+		id := make([]byte, 20)
+		if _, err := fmt.Sscanf(string(e.Hash), "%x", &id); err != nil || len(id) != 20 {
+			return nil, fmt.Errorf("tree entry %q: %q is not an object id", e.Name, e.Hash)
+		}
+		b.WriteString(strings.TrimPrefix(e.Mode, "0") + " " + e.Name)
+		b.WriteByte(0)
+		b.Write(id)
+	}
+	return b.Bytes(), nil
+}
+
+// checkName refuses what a tree must never hold, in any letter case.
+func checkName(name string) error {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") || strings.EqualFold(name, ".git") {
+		return fmt.Errorf("path component %q is not allowed in a tree", name)
+	}
+	return nil
+}

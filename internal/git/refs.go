@@ -1,0 +1,81 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// RefUpdate moves one ref, if it still is what was read.
+type RefUpdate struct {
+	Ref Ref
+	New Hash // zero: delete
+	Old Hash // zero: the ref must not exist
+}
+
+// RaceError says that a ref was no longer what the caller had read, so that
+// nothing of the transaction was applied. The caller reads again and re-plans.
+type RaceError struct {
+	Ref  Ref
+	Want Hash
+	Is   Hash
+}
+
+// Error names the ref and both values.
+func (e *RaceError) Error() string {
+	return fmt.Sprintf("ref %s moved meanwhile: it is %q where %q was expected", e.Ref, e.Is.Short(), e.Want.Short())
+}
+
+// Transact moves all refs or none. reason is the reflog's message.
+//
+// git's files backend applies a committed transaction one ref after the other,
+// in the order given here: whoever depends on several refs moving together puts
+// the one that tells the whole story first and rolls forward after a crash.
+func (r *Repo) Transact(ctx context.Context, reason string, updates []RefUpdate) error {
+	if len(updates) == 0 {
+		return nil
+	}
+	var in strings.Builder
+	in.WriteString("start\x00")
+	for _, u := range updates {
+		if _, err := ParseRef(string(u.Ref)); err != nil {
+			return fmt.Errorf("move ref: %w", err)
+		}
+		switch {
+		case u.New.IsZero() && u.Old.IsZero():
+			return fmt.Errorf("move ref %s: neither an old nor a new value", u.Ref)
+		case u.New.IsZero():
+			fmt.Fprintf(&in, "delete %s\x00%s\x00", u.Ref, u.Old)
+		default:
+			fmt.Fprintf(&in, "update %s\x00%s\x00%s\x00", u.Ref, u.New, u.Old.wire())
+		}
+	}
+	in.WriteString("prepare\x00commit\x00")
+	r.host.At("transact before " + string(updates[0].Ref))
+	_, err := r.command(ctx, call{
+		args:    []string{"update-ref", "--no-deref", "-m", OneLine(reason), "--stdin", "-z"},
+		stdin:   strings.NewReader(in.String()),
+		survive: true,
+	})
+	if _, said := errors.AsType[*CommandError](err); said {
+		if race := r.race(updates); race != nil {
+			return race
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("move %s: %w", updates[0].Ref, err)
+	}
+	r.host.At("transact after " + string(updates[0].Ref))
+	return nil
+}
+
+// race finds the ref that no longer is what was expected.
+func (r *Repo) race(updates []RefUpdate) *RaceError {
+	for _, u := range updates {
+		if is, err := r.Tip(u.Ref); err == nil && is != u.Old {
+			return &RaceError{Ref: u.Ref, Want: u.Old, Is: is}
+		}
+	}
+	return nil
+}
