@@ -59,14 +59,12 @@ func (r *reader) fault(n *yaml.Node, key string, err error) {
 
 // is reports whether n has the kind that key wants, and faults it otherwise.
 func (r *reader) is(n *yaml.Node, key string, want yaml.Kind) bool {
-	var tag, noun, hint string
-	switch want {
-	case yaml.MappingNode:
+	tag, noun, hint := "", "one value", "write it on the line of its key"
+	if want == yaml.MappingNode {
 		tag, noun, hint = "!!map", "a mapping", "write key: value lines below it, or {key: value}"
-	case yaml.SequenceNode:
+	}
+	if want == yaml.SequenceNode {
 		tag, noun, hint = "!!seq", "a list", "write [a, b], or one line with a dash each"
-	default:
-		noun, hint = "one value", "write it on the line of its key"
 	}
 	switch {
 	case n.Kind == yaml.AliasNode:

@@ -26,7 +26,8 @@ func schedule(s string) (string, error) {
 	months := []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}
 	days := []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 	for i, rule := range []cronField{
-		{name: "minute", most: 59}, {name: "hour", most: 23},
+		{name: "minute", most: 59},
+		{name: "hour", most: 23},
 		{name: "day", least: 1, most: 31},
 		{name: "month", least: 1, most: 12, words: months},
 		{name: "weekday", most: 6, words: days},
