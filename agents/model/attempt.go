@@ -1,0 +1,259 @@
+package model
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/ssestream"
+)
+
+const (
+	maxComplaint = 64 << 10         // bytes of an error answer that are read
+	maxDocument  = 32 << 20         // bytes of a reply that is not streamed
+	afterEnd     = 10 * time.Second // for usage and [DONE], once the reply has ended
+)
+
+// errSilent is why the watchdog cancels a request.
+var errSilent = errors.New("the server went silent")
+
+// errTooLong is why a single try is cancelled.
+var errTooLong = errors.New("the answer took too long")
+
+// attempt makes one HTTP request and reads its reply to the end. Its error is
+// an *Error, or the cause of ctx.
+func (c *Chat) attempt(ctx context.Context, body []byte) (r Reply, cut bool, err error) {
+	callCtx, cancel := context.WithTimeoutCause(ctx, c.opts.CallTime, errTooLong)
+	defer cancel()
+	callCtx, stop := context.WithCancelCause(callCtx)
+	defer stop(nil)
+	dog := &watchdog{idle: c.opts.Idle}
+	if c.opts.NoStream {
+		dog.idle = c.opts.CallTime // nothing comes until all is there
+	}
+	dog.timer = time.AfterFunc(dog.idle, func() { stop(errSilent) })
+	defer dog.timer.Stop()
+
+	var a accumulator
+	seen := &capture{}
+	err = c.read(callCtx, seen, body, &reading{into: &a, dog: dog})
+	if err != nil && ctx.Err() != nil {
+		return Reply{}, false, fmt.Errorf("ask the model: %w", context.Cause(ctx))
+	}
+	if err != nil && a.finish == "" {
+		return Reply{}, false, c.trouble(callCtx, seen, err, &a, len(body))
+	}
+	// What breaks after the end of the reply takes nothing from it.
+	switch {
+	case a.finish == "":
+		e := &Error{Class: Truncated, Status: seen.status, Message: "the reply has no finish_reason"}
+		return Reply{}, false, c.finishError(e, &a, len(body))
+	case a.finish == "content_filter", a.refusal.Len() > 0:
+		e := &Error{Class: Filtered, Status: seen.status, Message: head(cleanText(a.refusal.String()), 300)}
+		return Reply{}, false, c.finishError(e, &a, len(body))
+	}
+	r, cut = a.reply()
+	r.Usage = a.spent(len(body))
+	return r, cut, nil
+}
+
+// read does the request and reads the answer, through the vendor's transport.
+func (c *Chat) read(ctx context.Context, seen *capture, body []byte, in *reading) error {
+	var raw *http.Response
+	err := c.api.Post(ctx, "chat/completions", body, &raw, option.WithMiddleware(seen.middleware))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = raw.Body.Close() // the reply is whole or lost by now; closing tells nothing more
+	}()
+	if raw.StatusCode != http.StatusOK {
+		seen.body = readHead(raw.Body)
+		return errNoReply
+	}
+	return in.read(raw.Body)
+}
+
+// errNoReply marks an answer that is to be classified from the capture.
+var errNoReply = errors.New("the answer is not a reply")
+
+// trouble translates what went wrong. Texts of errors are shown, never read.
+func (c *Chat) trouble(ctx context.Context, seen *capture, err error, a *accumulator, sent int) error {
+	e := &Error{Class: Network, Status: seen.status}
+	cause := context.Cause(ctx)
+	says, isComplaint := errors.AsType[*errServerSays](err)
+	switch {
+	case errors.Is(cause, errSilent):
+		e.Message = fmt.Sprintf("it sent no data for %s", c.opts.Idle)
+	case errors.Is(cause, errTooLong):
+		e.Message = fmt.Sprintf("the answer was not complete after %s", c.opts.CallTime)
+	case isComplaint:
+		e = classify(answer{status: seen.status, header: seen.header, body: says.body}, c.opts.Now())
+	case errors.Is(err, errNoReply), seen.status >= 300:
+		e = classify(answer{status: seen.status, header: seen.header, body: seen.body}, c.opts.Now())
+	case errors.Is(err, errReplyTooLong), errors.Is(err, errBadPiece):
+		e.Class, e.Message = Truncated, err.Error()
+	default:
+		e.Message = networkWords(err)
+	}
+	return c.finishError(e, a, sent)
+}
+
+// finishError fills in what every error says. A request that was answered in
+// part has cost something.
+func (c *Chat) finishError(e *Error, a *accumulator, sent int) error {
+	e.URL = c.url
+	e.Message = c.opts.Key.Redact(e.Message)
+	if a.size > 0 {
+		e.Spent = a.spent(sent)
+	}
+	return e
+}
+
+func networkWords(err error) string {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err // its own words repeat the address
+	}
+	return head(err.Error(), 300)
+}
+
+// capture is the middleware that keeps what the library would lose.
+type capture struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (s *capture) middleware(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	res, err := next(req)
+	if res == nil {
+		return res, err
+	}
+	s.status, s.header = res.StatusCode, res.Header
+	if res.StatusCode < 400 {
+		return res, err
+	}
+	s.body = readHead(res.Body)
+	closed := res.Body.Close()
+	res.Body = io.NopCloser(bytes.NewReader(s.body)) // the library reads all of it
+	return res, errors.Join(err, closed)
+}
+
+// readHead reads the start of an error answer. One that breaks off is judged
+// by what came.
+func readHead(body io.Reader) []byte {
+	b, err := io.ReadAll(io.LimitReader(body, maxComplaint))
+	if err != nil && len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+// watchdog cancels a request whose data stops coming.
+type watchdog struct {
+	timer *time.Timer
+	idle  time.Duration
+}
+
+func (d *watchdog) fed() { d.timer.Reset(d.idle) }
+
+// reading reads the body of a reply, stream or document.
+type reading struct {
+	into *accumulator
+	dog  *watchdog
+}
+
+// errBadPiece is a piece of a reply that is not JSON: mostly, the rest of it is missing.
+var errBadPiece = errors.New("a piece of the reply is not valid JSON")
+
+// read tells by the first byte what comes: servers mislabel both forms.
+func (in *reading) read(body io.Reader) error {
+	r := bufio.NewReader(body)
+	first, err := peekText(r)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil // an empty answer; it has no finish_reason
+	case err != nil:
+		return err
+	case first == '{' || first == '[':
+		return in.document(r)
+	case first == '<':
+		b := readHead(r)
+		return &errServerSays{body: b}
+	}
+	return in.stream(r)
+}
+
+// peekText skips white space.
+func peekText(r *bufio.Reader) (byte, error) {
+	for {
+		b, err := r.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if b != ' ' && b != '\n' && b != '\r' && b != '\t' {
+			return b, r.UnreadByte()
+		}
+	}
+}
+
+func (in *reading) document(r io.Reader) error {
+	data, err := io.ReadAll(io.LimitReader(fedReader{r, in.dog}, maxDocument+1))
+	if err != nil {
+		return err
+	}
+	if len(data) > maxDocument {
+		return errReplyTooLong
+	}
+	_, err = in.into.add(data)
+	return err
+}
+
+// stream reads events. The blank line is for servers that leave out the last
+// one, whose last event the decoder would drop.
+func (in *reading) stream(r io.Reader) error {
+	body := io.NopCloser(io.MultiReader(r, strings.NewReader("\n\n")))
+	events := ssestream.NewDecoder(&http.Response{Body: body})
+	for events.Next() {
+		data := bytes.TrimSpace(events.Event().Data)
+		if bytes.HasPrefix(data, []byte("[DONE]")) {
+			return nil
+		}
+		if events.Event().Type == "error" {
+			return &errServerSays{body: bytes.Clone(data)}
+		}
+		progress, err := in.into.add(data)
+		if err != nil {
+			return err
+		}
+		if in.into.finish != "" {
+			in.dog.idle = min(in.dog.idle, afterEnd)
+		}
+		if progress {
+			in.dog.fed()
+		}
+	}
+	return events.Err()
+}
+
+// fedReader feeds the watchdog with every byte of a document.
+type fedReader struct {
+	r   io.Reader
+	dog *watchdog
+}
+
+func (f fedReader) Read(p []byte) (int, error) {
+	n, err := f.r.Read(p)
+	if n > 0 {
+		f.dog.fed()
+	}
+	return n, err
+}

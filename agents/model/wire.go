@@ -1,0 +1,97 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// The JSON of a request. It is built here and not with the vendor's types, so
+// that equal conversations are equal bytes and nothing is lost on the way.
+type wireRequest struct {
+	Model               string         `json:"model"`
+	Messages            []wireMessage  `json:"messages"`
+	Tools               []wireTool     `json:"tools,omitempty"`
+	MaxTokens           int            `json:"max_tokens,omitempty"`
+	MaxCompletionTokens int            `json:"max_completion_tokens,omitempty"`
+	Effort              string         `json:"reasoning_effort,omitempty"`
+	Stream              bool           `json:"stream,omitempty"`
+	StreamOptions       *streamOptions `json:"stream_options,omitempty"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+type wireMessage struct {
+	Role       Role       `json:"role"`
+	Content    *string    `json:"content"` // null only beside tool calls
+	Reasoning  string     `json:"reasoning_content,omitempty"`
+	ToolCalls  []wireCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+}
+
+type wireCall struct {
+	ID       string       `json:"id"`
+	Type     string       `json:"type"`
+	Function wireFunction `json:"function"`
+}
+
+type wireFunction struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+type wireTool struct {
+	Type     string  `json:"type"`
+	Function ToolDef `json:"function"`
+}
+
+// encode returns the body of a request. Its messages are clean already.
+func (c *Chat) encode(r Request) ([]byte, error) {
+	w := wireRequest{Model: r.Model, Effort: r.Effort, Messages: make([]wireMessage, 0, len(r.Messages))}
+	for _, m := range r.Messages {
+		w.Messages = append(w.Messages, c.encodeMessage(m))
+	}
+	for _, t := range r.Tools {
+		if len(t.Parameters) == 0 {
+			t.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+		}
+		w.Tools = append(w.Tools, wireTool{Type: "function", Function: t})
+	}
+	if c.opts.MaxTokensField == "max_tokens" {
+		w.MaxTokens = r.MaxTokens
+	} else {
+		w.MaxCompletionTokens = r.MaxTokens
+	}
+	if !c.opts.NoStream {
+		w.Stream = true
+		if !c.opts.NoStreamUsage {
+			w.StreamOptions = &streamOptions{IncludeUsage: true}
+		}
+	}
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(w); err != nil {
+		return nil, fmt.Errorf("encode a request to the model: %w", err)
+	}
+	return body.Bytes(), nil
+}
+
+func (c *Chat) encodeMessage(m Message) wireMessage {
+	w := wireMessage{Role: m.Role, Content: &m.Text, ToolCallID: m.CallID}
+	if m.Text == "" && len(m.Calls) > 0 {
+		w.Content = nil
+	}
+	if c.opts.SendReasoning {
+		w.Reasoning = m.Reasoning
+	}
+	for _, call := range m.Calls {
+		w.ToolCalls = append(w.ToolCalls, wireCall{
+			ID: call.ID, Type: "function",
+			Function: wireFunction{Name: call.Name, Arguments: call.Arguments},
+		})
+	}
+	return w
+}
