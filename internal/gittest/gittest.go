@@ -5,6 +5,7 @@ package gittest
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"path/filepath"
 	"sort"
@@ -23,14 +24,21 @@ const Deleted = "\x00deleted"
 // Start is when pinned history begins.
 func Start() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
 
-// Host is an environment with the machine's PATH, a fresh HOME and nothing else
-// that the machine is configured with.
+// Host is an environment with the machine's PATH and Go caches, a fresh HOME and
+// nothing else that the machine is configured with.
 func Host(tb testing.TB) proc.Host {
 	tb.Helper()
 	home := tb.TempDir()
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + os.TempDir()}
-	for _, key := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOFLAGS", "GOPROXY"} {
-		if value := os.Getenv(key); value != "" {
+	caches := map[string]string{}
+	if dir, err := os.UserCacheDir(); err == nil {
+		caches["GOCACHE"] = filepath.Join(dir, "go-build")
+	}
+	if dir, err := os.UserHomeDir(); err == nil {
+		caches["GOPATH"] = filepath.Join(dir, "go")
+	}
+	for _, key := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY"} {
+		if value := cmp.Or(os.Getenv(key), caches[key]); value != "" {
 			env = append(env, key+"="+value)
 		}
 	}
