@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"sync"
@@ -16,8 +17,10 @@ import (
 const (
 	defaultGrace = time.Second
 	// Together these two stay below the second that Run promises.
-	killFor  = 300 * time.Millisecond // how long killing is repeated
-	drainFor = 500 * time.Millisecond // how long output is waited for after the end
+	killFor  = 300 * time.Millisecond // how long killing is repeated,
+	killMin  = 5                      // but so often on the busiest machine
+	drainFor = 500 * time.Millisecond // how long others may hold the output after the end
+	stuckFor = 5 * time.Second        // how long a killed process may take to end
 )
 
 // child is one started command. Its own goroutine waits for it, clears its
@@ -27,7 +30,10 @@ type child struct {
 	cmd     *exec.Cmd
 	id      string // the marker
 	began   time.Time
+	copying chan struct{} // closed when the streams run
 	done    chan struct{} // closed when reaped, its tree cleared, its output copied
+
+	in, out, errs *stream // nil where there is nothing to be copied
 
 	mu     sync.Mutex
 	reaped bool      // the pid may belong to somebody else
@@ -37,7 +43,7 @@ type child struct {
 	err    error  // of copying
 }
 
-// start starts c with stdin, stdout as given in c; prepare may attach pipes.
+// start starts c; prepare may attach pipes.
 //
 // Pdeathsig is sent when the *thread* that forked ends, not the process. A Go
 // thread ends when a goroutine that is locked to it returns, so a command
@@ -59,22 +65,86 @@ func start(c Command, prepare func(*exec.Cmd) error) (*child, error) {
 		command: c,
 		cmd: &exec.Cmd{
 			Path: path, Args: append([]string{c.Name}, c.Args...), Dir: c.Dir, Env: withMarker(c.Env, id),
-			Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr,
-			SysProcAttr: attributes(c.Survive), WaitDelay: drainFor,
+			SysProcAttr: attributes(c.Survive),
 		},
-		id: id, began: time.Now(), done: make(chan struct{}),
+		id: id, began: time.Now(), copying: make(chan struct{}), done: make(chan struct{}),
 	}
-	if prepare != nil {
-		if err := prepare(k.cmd); err != nil {
-			return nil, err
+	theirs, err := k.attach()
+	if err == nil && prepare != nil {
+		err = prepare(k.cmd)
+	}
+	if err == nil {
+		started := make(chan error, 1)
+		go k.live(started)
+		err = <-started
+	}
+	for _, f := range theirs {
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		for _, s := range []*stream{k.in, k.out, k.errs} {
+			if s != nil {
+				err = errors.Join(err, s.pipe.Close())
+			}
 		}
-	}
-	started := make(chan error, 1)
-	go k.live(started)
-	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Name, err)
 	}
+	k.copy()
 	return k, nil
+}
+
+// attach gives the command its three files; theirs are to be closed here once
+// it has them.
+func (k *child) attach() (theirs []*os.File, err error) {
+	c := k.command
+	in, feeding, err := attachInput(c.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	if k.in = feeding; feeding != nil {
+		theirs = append(theirs, in)
+	}
+	out, draining, err := attachOutput(c.Stdout)
+	if err != nil {
+		return theirs, err
+	}
+	if k.out = draining; draining != nil {
+		theirs = append(theirs, out)
+	}
+	errs := out
+	if !same(c.Stdout, c.Stderr) {
+		if errs, draining, err = attachOutput(c.Stderr); err != nil {
+			return theirs, err
+		}
+		if k.errs = draining; draining != nil {
+			theirs = append(theirs, errs)
+		}
+	}
+	// A nil *os.File in an interface would not be nil.
+	if in != nil {
+		k.cmd.Stdin = in
+	}
+	if out != nil {
+		k.cmd.Stdout = out
+	}
+	if errs != nil {
+		k.cmd.Stderr = errs
+	}
+	return theirs, nil
+}
+
+// copy starts the streams.
+func (k *child) copy() {
+	if k.in != nil {
+		go k.in.feed(k.command.Stdin)
+	}
+	if k.out != nil {
+		go k.out.drain(k.command.Stdout)
+	}
+	if k.errs != nil {
+		go k.errs.drain(k.command.Stderr)
+	}
+	close(k.copying)
 }
 
 // live is the life of a child on its own thread.
@@ -87,22 +157,27 @@ func (k *child) live(started chan<- error) {
 		return
 	}
 	defer close(k.done)
-	if awaitExit(k.cmd.Process.Pid) { // ended but not reaped: its pid and session are still ours
+	held := awaitExit(k.cmd.Process.Pid) // ended but not reaped: its pid and session are still ours
+	if held {
 		k.clear()
-		k.mu.Lock()
-		k.reaped = true
-		k.mu.Unlock()
-		k.record(k.cmd.Wait())
-		return
+		k.forget()
 	}
 	err = k.cmd.Wait()
-	k.clear()
-	k.mu.Lock()
-	k.reaped = true
-	k.mu.Unlock()
+	if !held {
+		k.clear()
+		k.forget()
+	}
 	k.record(err)
 }
 
+// forget keeps signals from a pid that is about to become free.
+func (k *child) forget() {
+	k.mu.Lock()
+	k.reaped = true
+	k.mu.Unlock()
+}
+
+// record notes how the command ended, when its output is complete.
 func (k *child) record(err error) {
 	k.result.Took = time.Since(k.began)
 	if status, ok := k.cmd.ProcessState.Sys().(syscall.WaitStatus); ok {
@@ -112,9 +187,22 @@ func (k *child) record(err error) {
 			k.result.Code = 128 + int(status.Signal())
 		}
 	}
-	// An exit code is in the state; output held open beyond the end is over.
-	if _, exit := errors.AsType[*exec.ExitError](err); err != nil && !exit && !errors.Is(err, exec.ErrWaitDelay) {
-		k.err = fmt.Errorf("copy the output of %s: %w", k.command.Name, err)
+	if _, exit := errors.AsType[*exec.ExitError](err); exit {
+		err = nil // the state has it
+	}
+	<-k.copying
+	until := time.Now().Add(drainFor)
+	if k.out != nil {
+		err = errors.Join(err, k.out.finish(until))
+	}
+	if k.errs != nil {
+		err = errors.Join(err, k.errs.finish(until))
+	}
+	if k.in != nil {
+		err = errors.Join(err, k.in.abandon(drainFor))
+	}
+	if err != nil {
+		k.err = fmt.Errorf("run %s: %w", k.command.Name, err)
 	}
 }
 
@@ -165,7 +253,7 @@ func (k *child) stop(grace time.Duration) bool {
 	k.mercy = time.Time{}
 	k.mu.Unlock()
 	k.signal(syscall.SIGKILL)
-	return within(k.done, killFor+drainFor+100*time.Millisecond)
+	return within(k.done, stuckFor)
 }
 
 // signal sends sig to the whole tree, once.
@@ -186,6 +274,7 @@ func (k *child) signal(sig syscall.Signal) {
 func (k *child) clear() {
 	wait := time.Millisecond
 	var until time.Time
+	rounds := 0
 	for {
 		left := k.tree()
 		if len(left) == 0 {
@@ -197,14 +286,14 @@ func (k *child) clear() {
 		spare := time.Now().Before(k.mercy)
 		k.mu.Unlock()
 		if !spare {
-			if until.IsZero() {
+			if rounds++; until.IsZero() {
 				until = time.Now().Add(killFor)
 			}
 			signalGroup(k.cmd.Process.Pid, syscall.SIGKILL)
 			for _, t := range left {
 				t.signal(syscall.SIGKILL)
 			}
-			if time.Now().After(until) {
+			if rounds > killMin && time.Now().After(until) {
 				return
 			}
 		}

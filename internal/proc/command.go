@@ -31,7 +31,7 @@ type Command struct {
 	Stdin io.Reader
 	// Stdout and Stderr take the output. Nil: discarded. Where both are the
 	// same writer it is never called concurrently. A writer that fails ends
-	// the command by a broken pipe.
+	// the command by a broken pipe; one that blocks holds Run up.
 	Stdout, Stderr io.Writer
 	// Timeout is how long the command may run; 0: for ever. At the deadline
 	// the whole tree gets TERM, and what is left Grace later gets KILL.
@@ -68,7 +68,8 @@ func (r Result) String() string {
 
 // Run starts c and waits for its end; then it kills whatever of its tree is
 // left. It returns within Timeout, Grace and one second, whoever holds the
-// output open. A non-zero exit and a time-out are Results. An error means that
+// output open; only a process that the kernel can't end takes some seconds more
+// (ErrStuck). A non-zero exit and a time-out are Results. An error means that
 // c did not start, that its output could not be written, or that ctx ended
 // (the tree is killed then, and the error is ctx.Err()).
 func Run(ctx context.Context, c Command) (Result, error) {

@@ -50,7 +50,7 @@ until [ -s a ] && [ -s b ]; do sleep 0.01; done
 echo ready; while :; do sleep 1; done`
 	out := NewCapture(1000, 1000, nil)
 	c := sh(script)
-	c.Dir, c.Stdout, c.Stderr, c.Timeout, c.Grace = dir, out, out, 2*time.Second, 300*time.Millisecond
+	c.Dir, c.Stdout, c.Timeout, c.Grace = dir, out, 2*time.Second, 300*time.Millisecond
 	began := time.Now()
 	r, err := Run(t.Context(), c)
 	if err != nil || !r.TimedOut || r.Signal != "killed" {
@@ -93,6 +93,25 @@ func TestLeftoversOfAFinishedCommandAreKilled(t *testing.T) {
 			}
 			gone(t, c.Dir, "a")
 		})
+	}
+}
+
+// Nobody finds a process that left everything behind; it must not hold us up,
+// and what was written is there.
+func TestUnfindableHolderOfTheOutputIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	needs(t, "setsid")
+	var out, errs bytes.Buffer
+	c := sh(`(env -i PATH="$PATH" setsid sh -c 'sleep 3 & echo $! >a; echo $PPID >b' &); until [ -s b ]; do sleep 0.01; done
+head -c 60000 /dev/zero; echo x >&2; sleep 0.3`)
+	c.Dir, c.Stdout, c.Stderr = t.TempDir(), &out, &errs
+	began := time.Now()
+	r, err := Run(t.Context(), c)
+	if err != nil || !r.OK() || out.Len() != 60000 || errs.String() != "x\n" {
+		t.Errorf("got %+v, %v, %d bytes, %q", r, err, out.Len(), errs.String())
+	}
+	if took := time.Since(began); took > 2500*time.Millisecond {
+		t.Errorf("took %s", took)
 	}
 }
 
