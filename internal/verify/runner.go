@@ -1,0 +1,327 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"greenward/internal/config"
+	"greenward/internal/git"
+	"greenward/internal/proc"
+)
+
+// Subject is what checks are run on.
+type Subject struct {
+	// Commit is what the note sits on, and what a check with history sees. It
+	// may be absent for a tree that no commit has; the note is then on the tree.
+	Commit git.Hash
+	// Tree is what is checked, with or without tasks/, which is taken out.
+	// Absent: the commit's.
+	Tree git.Hash
+}
+
+// Runner runs checks on a hub and records what they said. It holds nothing
+// between calls; any number of Runners, in any number of processes, share the
+// slots of one State.
+type Runner struct {
+	Repo   *git.Repo         // required
+	Ledger *Ledger           // required: the ledger of Repo, which trusts Signer's key
+	State  string            // required: directory for work/ and runs/
+	Signer git.Signer        // required: the hub's key
+	Now    func() time.Time  // required
+	Host   proc.Host         // what checks may see of the environment is taken from here
+	Caches map[string]string // variables on top, such as GOCACHE
+	Slots  int               // checks at once; 0: one
+	Name   string            // recorded as runner; "": hub
+}
+
+// Bounds of running what has given no conclusive evidence yet.
+const (
+	inconclusiveTries = 3
+	inconclusiveRest  = 10 * time.Minute
+)
+
+// Judge says what is known of a tree after running what has to be run: checks
+// without evidence that tells pass from failure, or with again all of them once
+// more. The checks run in parallel over the slots, and all to their end. What
+// cannot be run because of the machine is Broken in the report, not an error;
+// an error means that ctx ended or the ledger could not be read or written.
+func (r *Runner) Judge(ctx context.Context, s Subject, checks []config.Check, again bool) (Report, error) {
+	if len(checks) == 0 {
+		return Report{}, fmt.Errorf("judge %s: %w", cmp.Or(s.Commit, s.Tree).Short(), ErrNoChecks)
+	}
+	s, err := s.strip(r.Repo)
+	if err != nil {
+		return Report{}, err
+	}
+	report := Report{Tree: s.Tree, Outcomes: make([]Outcome, len(checks))}
+	var group errgroup.Group // without a context: one check's trouble does not waste the others' runs
+	for i, check := range checks {
+		group.Go(func() error {
+			outcome, err := r.judge(ctx, s, check, again)
+			report.Outcomes[i] = outcome
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return Report{}, fmt.Errorf("judge %s: %w", cmp.Or(s.Commit, s.Tree).Short(), err)
+	}
+	for _, o := range report.Outcomes {
+		report.Ran += o.Ran
+	}
+	if report.Ran > 0 {
+		if err := prune(r.spools(), spoolsKept, spoolsBytes); err != nil {
+			zerolog.Ctx(ctx).Warn().Err(err).Msg("old outputs kept")
+		}
+	}
+	return report, nil
+}
+
+// Known is what the ledger says of a tree; nothing is run.
+func (r *Runner) Known(s Subject, checks []config.Check) (Report, error) {
+	return r.Ledger.Known(s, checks)
+}
+
+// Known is what the ledger says of a tree; nothing is run. A check without
+// evidence is Unknown.
+func (l *Ledger) Known(s Subject, checks []config.Check) (Report, error) {
+	if len(checks) == 0 {
+		return Report{}, fmt.Errorf("judge %s: %w", cmp.Or(s.Commit, s.Tree).Short(), ErrNoChecks)
+	}
+	s, err := s.strip(l.repo)
+	if err != nil {
+		return Report{}, err
+	}
+	report := Report{Tree: s.Tree}
+	for _, check := range checks {
+		outcome, err := l.known(s, check)
+		if err != nil {
+			return Report{}, err
+		}
+		report.Outcomes = append(report.Outcomes, outcome)
+	}
+	return report, nil
+}
+
+func (l *Ledger) known(s Subject, check config.Check) (Outcome, error) {
+	runs, _, err := l.runs(topicOf(s, check))
+	if err != nil {
+		return Outcome{}, err
+	}
+	return sum(check, runs), nil
+}
+
+// strip fills in the tree and takes tasks/ out of it.
+func (s Subject) strip(repo *git.Repo) (Subject, error) {
+	tree, err := repo.WithoutTasks(cmp.Or(s.Tree, s.Commit))
+	if err != nil {
+		return s, fmt.Errorf("take tasks/ out of %s: %w", cmp.Or(s.Tree, s.Commit).Short(), err)
+	}
+	s.Tree = tree
+	s.Commit = cmp.Or(s.Commit, tree)
+	return s, nil
+}
+
+// judge is Judge for one check; s is stripped.
+func (r *Runner) judge(ctx context.Context, s Subject, check config.Check, again bool) (Outcome, error) {
+	known, err := r.Ledger.known(s, check)
+	if err != nil || check.Remote != "" || !again && r.settled(known) {
+		return known, err
+	}
+	if check.Sandbox {
+		known.Verdict, known.Cause = Broken, CauseSandbox
+		known.Why = "sandbox: true is wanted, and checks cannot be confined here; set it to false to run unconfined"
+		return known, nil
+	}
+	slot, err := acquire(ctx, filepath.Join(r.State, "work"), r.Slots)
+	if err != nil {
+		if ctx.Err() != nil {
+			return known, err
+		}
+		now := r.Now()
+		return r.record(ctx, s, check, result{finding: Finding{Broken, CauseWorkspace, err.Error()}, started: now, finished: now, id: newID(now)})
+	}
+	outcome, err := r.judgeIn(ctx, slot, s, check, again)
+	return outcome, errors.Join(err, slot.release())
+}
+
+func (r *Runner) judgeIn(ctx context.Context, slot slot, s Subject, check config.Check, again bool) (Outcome, error) {
+	known, err := r.Ledger.known(s, check) // somebody else may have run it while we waited
+	if err != nil || !again && r.settled(known) {
+		return known, err
+	}
+	done, err := r.run(ctx, slot, s, check, again || known.Runs > 0)
+	if err := slot.clear(); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("workspace left behind") // the next run replaces it, or says that it cannot
+	}
+	if err != nil {
+		return known, err
+	}
+	return r.record(ctx, s, check, done)
+}
+
+// settled reports whether evidence makes a run needless: it is conclusive, or
+// it was tried often enough for the moment.
+func (r *Runner) settled(known Outcome) bool {
+	if known.Verdict.Conclusive() {
+		return true
+	}
+	return known.Runs >= inconclusiveTries && r.Now().Sub(known.Last) < inconclusiveRest
+}
+
+// result is one run that came to an end of its own.
+type result struct {
+	id                string
+	finding           Finding
+	started, finished time.Time
+	tally             *Tally
+	output, spool     string
+}
+
+// run runs a check once. An error means that ctx ended: there is no result
+// then. Trouble of the machine is a Broken result.
+func (r *Runner) run(ctx context.Context, slot slot, s Subject, check config.Check, again bool) (result, error) {
+	started := r.Now()
+	done := result{id: newID(started), started: started}
+	finding, err := r.try(ctx, slot, s, check, again, &done)
+	if ctx.Err() != nil {
+		return result{}, fmt.Errorf("run check %q: %w", check.Name, context.Cause(ctx))
+	}
+	if err != nil {
+		finding = Finding{Broken, CauseWorkspace, err.Error()}
+	}
+	done.finding, done.finished = finding, r.Now()
+	return done, nil
+}
+
+func (r *Runner) try(ctx context.Context, slot slot, s Subject, check config.Check, again bool, done *result) (Finding, error) {
+	if check.History && s.Commit == s.Tree {
+		return Finding{}, errors.New("the check wants history, and this tree has no commit")
+	}
+	r.Host.At("verify.workspace")
+	if err := slot.prepare(ctx, r.Repo, s, check.History); err != nil {
+		return Finding{}, err
+	}
+	path := filepath.Join(r.spools(), done.id+".log")
+	whole, err := newSpool(path)
+	if err != nil {
+		return Finding{}, err
+	}
+	done.spool = path
+	text := proc.NewCapture(headKept, tailKept, nil)
+	report, err := reporterFor(check, slot.dir, text)
+	if err != nil {
+		_, cerr := whole.close()
+		return Finding{}, errors.Join(err, cerr)
+	}
+	command := proc.Command{
+		Name: "sh", Args: []string{"-c", check.Run}, Dir: slot.dir, Env: r.environment(slot.dir, again), Timeout: check.Timeout,
+	}
+	command.Stdout, command.Stderr = outputs(report, whole, text)
+	r.Host.At("verify.run")
+	ended, runErr := proc.Run(ctx, command)
+	full, spoolErr := whole.close()
+	done.output = text.String()
+	if runErr != nil {
+		return Finding{}, runErr
+	}
+	if spoolErr != nil {
+		zerolog.Ctx(ctx).Warn().Err(spoolErr).Msg("output kept in part")
+	}
+	r.Host.At("verify.ran")
+	if report != nil {
+		done.tally, err = report.finish()
+		done.output = text.String()
+		if err != nil && ended.OK() {
+			return Finding{Unknown, CauseReport, "exit 0, but its report cannot be read: " + err.Error()}, nil
+		}
+		if err != nil {
+			done.tally = nil // cut short; the exit says enough
+		}
+	}
+	return Conclude(Ending{
+		Code: ended.Code, Signal: ended.Signal, TimedOut: ended.TimedOut, Timeout: check.Timeout, DiskFull: full,
+	}, done.tally), nil
+}
+
+// outputs are the writers of a check's two streams. Where no report is read from
+// standard output both are the same, which keeps their order.
+func outputs(report reporter, whole *spool, text *proc.Capture) (stdout, stderr io.Writer) {
+	both := tee{whole, text}
+	switch report := report.(type) {
+	case *goReport:
+		return &tee{whole, report}, &both
+	case *tapReport:
+		return &tee{whole, text, report}, &both
+	}
+	return &both, &both
+}
+
+// tee writes to all of its writers, none of which fails.
+type tee []io.Writer
+
+func (t *tee) Write(p []byte) (int, error) {
+	for _, w := range *t {
+		if _, err := w.Write(p); err != nil {
+			return 0, fmt.Errorf("keep output: %w", err)
+		}
+	}
+	return len(p), nil
+}
+
+// record signs the run, adds it to the ledger and says what is known now.
+func (r *Runner) record(ctx context.Context, s Subject, check config.Check, done result) (Outcome, error) {
+	t := topicOf(s, check)
+	line := Run{
+		Key: t.key(done.id), Tree: s.Tree, Commit: s.Commit, Check: check.Name, Def: t.def, Run: done.id,
+		Verdict: done.finding.Verdict, Cause: done.finding.Cause, Why: short(done.finding.Why),
+		Started: done.started, Finished: done.finished, Runner: cmp.Or(r.Name, "hub"),
+	}
+	if done.tally != nil {
+		line.Tests = &done.tally.Ran
+	}
+	line, err := line.Signed(r.Signer)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := r.Ledger.Add(context.WithoutCancel(ctx), []Run{line}); err != nil {
+		return Outcome{}, err
+	}
+	zerolog.Ctx(ctx).Debug().Str("check", check.Name).Str("verdict", string(line.Verdict)).Str("why", line.Why).Dur("took", line.Took()).Msg("check ran")
+	outcome, err := r.Ledger.known(s, check)
+	if err != nil {
+		return Outcome{}, err
+	}
+	outcome.Ran, outcome.Output, outcome.Spool = 1, done.output, done.spool
+	if done.tally != nil {
+		outcome.Failing = done.tally.Names
+	}
+	return outcome, nil
+}
+
+func (r *Runner) spools() string { return filepath.Join(r.State, "runs", "checks") }
+
+// newID names a run: it sorts by time and never comes twice.
+func newID(at time.Time) string {
+	var unique [6]byte
+	_, _ = rand.Read(unique[:]) // never fails: it would end the program instead
+	return at.UTC().Format("20060102T150405Z") + "-" + hex.EncodeToString(unique[:])
+}
+
+// short bounds the reason that goes into a ledger line, on one line.
+func short(why string) string {
+	why = git.OneLine(why)
+	if len(why) > 500 {
+		why = git.OneLine(why[:500]) + "…"
+	}
+	return why
+}
