@@ -337,3 +337,10 @@ func parents(h git.Hash) []git.Hash {
 	}
 	return []git.Hash{h}
 }
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -267,6 +267,31 @@ func (h *Hub) Publish(ctx context.Context, updates []RefUpdate) (skipped []Ref, 
 	return skipped, err
 }
 
+// Offer puts a commit of the clone (or of the hub itself) on a branch of the
+// remote or, without one, of the hub, replacing what stood there. It gives the
+// place that was written to.
+func (h *Hub) Offer(ctx context.Context, head Hash, ref Ref) (string, error) {
+	if h.clone == nil && h.upstream == "" {
+		old, err := h.Tip(ref)
+		if err != nil || old == head {
+			return h.dir, err
+		}
+		return h.dir, h.Transact(ctx, "submit", []RefUpdate{{Ref: ref, New: head, Old: old}})
+	}
+	from, to := h.Repo, h.dir
+	if h.clone != nil {
+		from = h.clone
+	}
+	if h.HasRemote() {
+		to = h.upstream
+	}
+	_, err := from.command(ctx, call{args: []string{"push", "--quiet", "--no-verify", to, "+" + string(head) + ":" + string(ref)}, timeout: remoteTime, remote: h.HasRemote()})
+	if said, ok := errors.AsType[*CommandError](err); ok {
+		return to, &PushError{[]Ref{ref}, said.Stderr}
+	}
+	return to, err
+}
+
 // checkedOut lists the branches of the clone that a working tree shows.
 func (h *Hub) checkedOut(ctx context.Context) ([]Ref, error) {
 	out, err := h.clone.git(ctx, "worktree", "list", "--porcelain", "-z")

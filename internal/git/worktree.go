@@ -20,6 +20,10 @@ type Worktree struct {
 	from string // git directory whose objects it borrows
 }
 
+// borrowedFrom is the file of a working copy's git directory that names the
+// repository whose objects it borrows.
+const borrowedFrom = "greenward-hub"
+
 // CheckoutInput says what to check out where.
 type CheckoutInput struct {
 	Dir    string // required: an absolute path that does not exist or is empty
@@ -45,7 +49,8 @@ func (r *Repo) Checkout(ctx context.Context, in CheckoutInput) (*Worktree, error
 	identity := fmt.Sprintf("[user]\n\tname = %s\n\temail = %s\n[gc]\n\tauto = 0\n", cleanIdentity(in.Author.Name), cleanIdentity(in.Author.Email))
 	err := errors.Join(
 		os.MkdirAll(info, 0o755),
-		os.WriteFile(filepath.Join(info, "alternates"), []byte(filepath.Join(r.dir, "objects")+"\n"), 0o644),
+		os.WriteFile(filepath.Join(info, "alternates"), []byte(alternate(filepath.Join(r.dir, "objects"))+"\n"), 0o644),
+		os.WriteFile(filepath.Join(git, borrowedFrom), []byte(r.dir), 0o644),
 		appendFile(filepath.Join(git, "config"), identity),
 	)
 	if err != nil {
@@ -71,12 +76,11 @@ func appendFile(name, text string) error {
 // a repository that surrounds dir.
 func OpenWorktree(dir string, host proc.Host) (*Worktree, error) {
 	git := filepath.Join(dir, ".git")
-	borrowed, err := os.ReadFile(filepath.Join(git, "objects", "info", "alternates"))
+	from, err := os.ReadFile(filepath.Join(git, borrowedFrom))
 	if err != nil {
 		return nil, fmt.Errorf("open working copy %q: %w: %w", dir, ErrNotRepository, err)
 	}
-	from := filepath.Dir(strings.TrimSuffix(string(borrowed), "\n"))
-	return &Worktree{dir: dir, repo: &Repo{dir: git, host: host}, from: from}, nil
+	return &Worktree{dir: dir, repo: &Repo{dir: git, host: host}, from: string(from)}, nil
 }
 
 // Dir is the working copy's top directory.

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"greenward/agents/model"
+	"greenward/internal/config"
+	"greenward/internal/git"
+	"greenward/internal/proc"
+
+	"github.com/rs/zerolog"
+)
+
+// Exit codes of the contract.
+const (
+	exitDone        = 0
+	exitNo          = 1 // it failed, or the answer is no
+	exitUsage       = 2 // wrong usage or configuration
+	exitInterrupted = 130
+)
+
+// app is one command line being run.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	host           proc.Host
+	now            func() time.Time
+
+	dir, config, remote string
+	json                bool
+	verbose             bool
+}
+
+// command is one word that greenward knows.
+type command struct {
+	name    string
+	args    string // after the name, for the usage line
+	summary string
+	example string
+	run     func(a *app, fs *flag.FlagSet) func(ctx context.Context, args []string) error
+}
+
+// usageError is a wrong command line or a wrong setting, with its cure.
+type usageError struct{ text string }
+
+func (e usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+
+// errNo says that all was printed and the answer is no.
+var errNo = errors.New("no")
+
+func (a *app) main(ctx context.Context, args []string) int {
+	logger := zerolog.New(zerolog.ConsoleWriter{Out: a.stderr, NoColor: true, TimeFormat: "15:04:05"}).With().Timestamp().Logger().Level(zerolog.WarnLevel)
+	err := a.dispatch(logger.WithContext(ctx), args)
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case errors.Is(err, errNo):
+		return exitNo
+	case ctx.Err() != nil:
+		fmt.Fprintln(a.stderr, "greenward: interrupted; nothing is lost, the same command goes on from here")
+		return exitInterrupted
+	}
+	fmt.Fprintln(a.stderr, "greenward: "+strings.TrimRight(err.Error(), "\n"))
+	if wrongUse(err) {
+		return exitUsage
+	}
+	return exitNo
+}
+
+// wrongUse reports whether the person, not the world, has to change something.
+func wrongUse(err error) bool {
+	if _, ok := errors.AsType[usageError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*config.Error](err); ok {
+		return true
+	}
+	return slices.ContainsFunc([]error{config.ErrNoChecks, git.ErrNotRepository, git.ErrNoCommits, git.ErrUnsupported, errNoModel},
+		func(known error) bool { return errors.Is(err, known) })
+}
+
+func (a *app) dispatch(ctx context.Context, args []string) error {
+	args, err := a.globals(args)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 || args[0] == "help" && len(args) == 1 || args[0] == "-h" || args[0] == "--help" {
+		a.overview()
+		if len(args) == 0 {
+			return usageError{"say what to do; the commands are above"}
+		}
+		return nil
+	}
+	if args[0] == "help" {
+		args = append(args[1:], "--help")
+	}
+	cmd, rest, err := find(commands(), args)
+	if err != nil {
+		return err
+	}
+	fs := flag.NewFlagSet(cmd.name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	a.register(fs)
+	act := cmd.run(a, fs)
+	positional, err := parse(fs, rest)
+	if errors.Is(err, flag.ErrHelp) {
+		a.help(cmd, fs)
+		return err
+	}
+	if err != nil {
+		return usagef("%s: %v; see greenward %s --help", cmd.name, err, cmd.name)
+	}
+	if a.verbose {
+		ctx = zerolog.Ctx(ctx).Level(zerolog.InfoLevel).WithContext(ctx)
+	}
+	return act(ctx, positional)
+}
+
+// globals takes the flags that stand before the command.
+func (a *app) globals(args []string) ([]string, error) {
+	fs := flag.NewFlagSet("greenward", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	a.register(fs)
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return []string{"--help"}, nil
+	} else if err != nil {
+		return nil, usagef("%v; see greenward --help", err)
+	}
+	return fs.Args(), nil
+}
+
+func (a *app) register(fs *flag.FlagSet) {
+	fs.StringVar(&a.dir, "C", a.dir, "work on the repository in `DIR`")
+	fs.StringVar(&a.config, "config", a.config, "read the policy from `FILE` instead of main's "+config.File)
+	fs.BoolVar(&a.json, "json", a.json, "print JSON")
+	fs.StringVar(&a.remote, "remote", orElse(a.remote, "origin"), "the `REMOTE` of a clone to keep in step with")
+	fs.BoolVar(&a.verbose, "v", a.verbose, "log what is done, on standard error")
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// parse lets flags stand after arguments too; "--" ends them.
+func parse(fs *flag.FlagSet, args []string) ([]string, error) {
+	var positional []string
+	for {
+		if err := fs.Parse(args); err != nil {
+			return nil, err
+		}
+		rest := fs.Args()
+		if len(rest) == 0 {
+			return positional, nil
+		}
+		if used := len(args) - len(rest); used > 0 && args[used-1] == "--" {
+			return append(positional, rest...), nil
+		}
+		positional, args = append(positional, rest[0]), rest[1:]
+	}
+}
+
+// find takes the longest command that the words name.
+func find(known []command, words []string) (command, []string, error) {
+	for n := min(len(words), 3); n > 0; n-- {
+		name := strings.Join(words[:n], " ")
+		for _, c := range known {
+			if c.name == name {
+				return c, words[n:], nil
+			}
+		}
+	}
+	var under []string
+	for _, c := range known {
+		if strings.HasPrefix(c.name, words[0]+" ") {
+			under = append(under, strings.TrimPrefix(c.name, words[0]+" "))
+		}
+	}
+	if len(under) > 0 {
+		return command{}, nil, usagef("%s: say which of: %s", words[0], strings.Join(under, ", "))
+	}
+	return command{}, nil, usagef("%q is no command%s; see greenward --help", words[0], nearest(known, words[0]))
+}
+
+func nearest(known []command, word string) string {
+	for _, c := range known {
+		if len(word) >= 2 && (strings.HasPrefix(c.name, word[:2]) || strings.Contains(c.name, word)) {
+			return fmt.Sprintf(" (%q is)", c.name)
+		}
+	}
+	return ""
+}
+
+func (a *app) overview() {
+	fmt.Fprint(a.stderr, "greenward lands the changes of many agents and people, and keeps green releasable.\n\nusage: greenward [-C DIR] [--config FILE] [--json] COMMAND\n\n")
+	for _, c := range commands() {
+		fmt.Fprintf(a.stderr, "  %-24s %s\n", c.name, c.summary)
+	}
+	fmt.Fprint(a.stderr, "\ngreenward COMMAND --help says more. A first look: greenward demo\n")
+}
+
+func (a *app) help(c command, fs *flag.FlagSet) {
+	fmt.Fprintf(a.stderr, "%s\n\nusage: greenward %s %s\n\n", c.summary, c.name, c.args)
+	fs.SetOutput(a.stderr)
+	fs.PrintDefaults()
+	if c.example != "" {
+		fmt.Fprintf(a.stderr, "\nexamples:\n  %s\n", strings.ReplaceAll(strings.TrimSpace(c.example), "\n", "\n  "))
+	}
+}
+
+// print gives a result: as one JSON document, or as text.
+func (a *app) print(v any, text func(w io.Writer)) error {
+	if !a.json {
+		text(a.stdout)
+		return nil
+	}
+	out := json.NewEncoder(a.stdout)
+	out.SetEscapeHTML(false)
+	if err := out.Encode(v); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}
+
+// note tells a person what goes on; it is never part of a result.
+func (a *app) note(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
+
+func parseCount(s string) (int, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		return 0, usagef("%q is not a count", s)
+	}
+	return n, nil
+}
+
+func noArgs(args []string) error {
+	if len(args) > 0 {
+		return usagef("%q is one argument too many", args[0])
+	}
+	return nil
+}
+
+// secret keeps a key out of every message.
+func (a *app) secret(name string) model.Secret { return model.Secret(a.host.Get(name)) }
