@@ -1,0 +1,156 @@
+package bot
+
+import "strings"
+
+// Command is one line of a comment that asks for something.
+type Command struct {
+	Verb string // merge or run
+	SHA  string // the commit that a merge names, 7 to 40 hexadecimal digits, or ""
+}
+
+// Verbs of commands.
+const (
+	VerbMerge = "merge"
+	VerbRun   = "run"
+)
+
+// Commands reads the commands of a comment: one a line, at its start, exactly
+// spelled. What is quoted, in code, in an HTML comment or below the header of a
+// quoted mail is not said by the author and is passed over; in doubt, so is the rest.
+func Commands(body string) []Command {
+	var list []Command
+	var s scanner
+	for line := range strings.SplitSeq(strings.ReplaceAll(body, "\r\n", "\n"), "\n") {
+		if s.end {
+			break
+		}
+		if s.spoken(line) {
+			if c, ok := parseLine(line); ok {
+				list = append(list, c)
+			}
+		}
+	}
+	return list
+}
+
+func parseLine(line string) (Command, bool) {
+	words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
+	verb, rest := "", words
+	switch {
+	case len(words) >= 1 && words[0] == "/merge":
+		verb, rest = VerbMerge, words[1:]
+	case len(words) >= 2 && (words[0] == "bors" || words[0] == "@bors") && (words[1] == "r+" || words[1] == "merge"):
+		verb, rest = VerbMerge, words[2:]
+	case len(words) == 2 && words[0] == "/greenward" && words[1] == "run":
+		return Command{Verb: VerbRun}, true
+	default:
+		return Command{}, false
+	}
+	switch len(rest) {
+	case 0:
+		return Command{Verb: verb}, true
+	case 1:
+		if sha := strings.ToLower(rest[0]); len(sha) >= 7 && len(sha) <= 40 && strings.Trim(sha, "0123456789abcdef") == "" {
+			return Command{Verb: verb, SHA: sha}, true
+		}
+	}
+	return Command{}, false
+}
+
+// scanner walks the lines of a comment and knows which of them the author speaks.
+type scanner struct {
+	fence   string // the fence that is open
+	element string // the end of an HTML element or comment that is open
+	quote   bool   // the paragraph belongs to a quotation
+	ticks   int    // length of the code span that is open in this paragraph
+	end     bool   // all that follows is quoted
+}
+
+func (s *scanner) spoken(line string) bool {
+	text := strings.TrimLeft(line, " ")
+	indent := len(line) - len(text)
+	lower := strings.ToLower(text)
+	switch {
+	case s.fence != "":
+		if indent < 4 && strings.HasPrefix(text, s.fence) && strings.Trim(text, s.fence[:1]+" \t") == "" {
+			s.fence = ""
+		}
+		return false
+	case s.element != "":
+		s.html(lower)
+		return false
+	case strings.TrimSpace(text) == "":
+		s.quote, s.ticks = false, 0
+		return false
+	case indent >= 4 || text[0] == '\t':
+		return false
+	case s.opensFence(text):
+		return false
+	case text[0] == '>' || s.quote:
+		s.quote = true
+		return false
+	case strings.HasPrefix(lower, "on ") && strings.HasSuffix(strings.TrimSpace(lower), "wrote:"),
+		strings.HasPrefix(lower, "--") && strings.Contains(lower, "original message"):
+		s.end = true
+		return false
+	}
+	inCode := s.ticks > 0
+	s.span(text)
+	s.html(lower)
+	return !inCode
+}
+
+func (s *scanner) opensFence(text string) bool {
+	for _, mark := range []string{"`", "~"} {
+		run := text[:len(text)-len(strings.TrimLeft(text, mark))]
+		if len(run) >= 3 && (mark == "~" || !strings.Contains(text[len(run):], "`")) {
+			s.fence = run
+			return true
+		}
+	}
+	return false
+}
+
+// span follows code spans that go on over the end of a line.
+func (s *scanner) span(text string) {
+	for i := 0; i < len(text); {
+		n := 0
+		for i+n < len(text) && text[i+n] == '`' {
+			n++
+		}
+		switch {
+		case n == 0:
+			i++
+			continue
+		case s.ticks == 0:
+			s.ticks = n
+		case s.ticks == n:
+			s.ticks = 0
+		}
+		i += n
+	}
+}
+
+// html follows elements whose contents are not speech, and comments.
+func (s *scanner) html(lower string) {
+	for {
+		if s.element != "" {
+			_, rest, closed := strings.Cut(lower, s.element)
+			if !closed {
+				return
+			}
+			s.element, lower = "", rest
+		}
+		first := -1
+		for _, tag := range [][2]string{{"<!--", "-->"}, {"<pre", "</pre"}, {"<code", "</code"}, {"<blockquote", "</blockquote"},
+			{"<script", "</script"}, {"<style", "</style"}, {"<textarea", "</textarea"}} {
+			if i := strings.Index(lower, tag[0]); i >= 0 && (first < 0 || i < first) {
+				first, s.element = i, tag[1]
+			}
+		}
+		if first < 0 {
+			return
+		}
+		lower = lower[first+1:]
+	}
+}

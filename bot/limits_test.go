@@ -1,0 +1,134 @@
+package bot
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"greenward/internal/hubtest"
+)
+
+// A pause that GitHub asks for outlives the process, and nothing is asked in it.
+func TestQ38PauseIsKept(t *testing.T) {
+	for _, tc := range []struct {
+		fault hubtest.Fault
+		wait  time.Duration
+	}{
+		{hubtest.Fault{Kind: "secondary-limit", Retry: 120}, 120 * time.Second},
+		{hubtest.Fault{Kind: "secondary-limit"}, time.Minute},
+		{hubtest.Fault{Kind: "primary-limit"}, 10 * time.Minute},
+	} {
+		t.Run(fmt.Sprint(tc.fault.Kind, tc.fault.Retry), func(t *testing.T) {
+			d := newDesk(t)
+			n, head := d.pull()
+			d.tick()
+			d.gh.Comment(d.alice, n, "/merge")
+			tc.fault.Match, tc.fault.Times = "POST .*/check-runs", 1
+			d.gh.Fail(tc.fault)
+			if err := d.bot.Reconcile(t.Context()); err == nil {
+				t.Fatal("no error")
+			}
+			d.wantQueued("pr-1@" + head) // landing does not wait for what is said about it
+			d.gh.Calls()
+			d.restart()
+			d.pass(tc.wait - time.Second)
+			d.tick()
+			if calls := d.gh.Calls(); len(calls) != 0 {
+				t.Fatalf("asked in the pause: %v", calls)
+			}
+			d.tick()
+			d.said(n)
+		})
+	}
+}
+
+func TestH39PauseWithoutATimeDoubles(t *testing.T) {
+	d := newDesk(t)
+	d.gh.Fail(hubtest.Fault{Match: ".", Kind: "secondary-limit", Times: 3})
+	for _, want := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute} {
+		if d.bot.Reconcile(t.Context()) == nil {
+			t.Fatal("no error")
+		}
+		if got := d.bot.cooling(); got != want {
+			t.Fatalf("pause of %v, want %v", got, want)
+		}
+		d.pass(want)
+	}
+	d.tick()
+}
+
+func TestH38TokenThatDiedIsReplaced(t *testing.T) {
+	d := newDesk(t)
+	d.tick()
+	d.gh.Expire()
+	if d.bot.Reconcile(t.Context()) == nil {
+		t.Fatal("no error")
+	}
+	d.tick()
+	token, err := d.bot.Token(t.Context())
+	if err != nil || !strings.HasPrefix(token.Reveal(), "installation-") {
+		t.Fatalf("%v %v", token, err)
+	}
+}
+
+func TestH10TroubleIsOvercome(t *testing.T) {
+	for _, kind := range []string{"unavailable", "malformed", "unauthorized", "lost-answer"} {
+		d := newDesk(t)
+		n, head := d.pull()
+		d.tick()
+		d.gh.Comment(d.alice, n, "/merge")
+		d.gh.Fail(hubtest.Fault{Match: ".", Kind: kind, Times: 3})
+		for range 12 {
+			_ = d.bot.Reconcile(t.Context()) // the last one counts
+			d.pass(10 * time.Second)
+		}
+		d.tick()
+		d.wantQueued("pr-1@" + head)
+		d.said(n)
+		if c := d.gh.Checks(head); len(c) != 1 {
+			t.Fatalf("%s: check runs: %+v", kind, c)
+		}
+	}
+}
+
+// Reading costs two calls when nothing changed, and few for a pull request that lands.
+func TestCallsArePaidForByChange(t *testing.T) {
+	d := newDesk(t)
+	n, head := d.pull()
+	for range 30 {
+		d.gh.Issue(d.alice, "talk", "text")
+	}
+	d.tick()
+	d.pass(2 * time.Minute)
+	d.tick()
+	d.gh.Calls()
+	d.tick()
+	if calls := d.gh.Calls(); len(calls) != 2 {
+		t.Fatalf("a quiet tick made %v", calls)
+	}
+	d.gh.Comment(d.alice, n, "/merge")
+	d.tick()
+	d.queue.decide("pr-1", head, Outcome{State: stateLanded})
+	d.tick()
+	if calls := d.gh.Calls(); len(calls) > 14 {
+		t.Fatalf("%d calls for one landing: %v", len(calls), calls)
+	}
+}
+
+func TestSecretsPrintAsDots(t *testing.T) {
+	cfg := Config{Key: "hush", Token: "hush", Webhook: "hush"}
+	data, err := json.Marshal(struct{ A Secret }{"hush"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{fmt.Sprint(cfg), fmt.Sprintf("%+v", cfg), fmt.Sprintf("%#v", cfg), fmt.Sprintf("%q", cfg.Key), string(data)} {
+		if strings.Contains(s, "hush") || !strings.Contains(s, "••••") {
+			t.Fatalf("printed: %s", s)
+		}
+	}
+	if err := (Config{App: 1}).Check(); err == nil || strings.Count(err.Error(), "\n") != 3 {
+		t.Fatalf("faults: %v", err)
+	}
+}

@@ -1,0 +1,29 @@
+package bot
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Run ends with its context, whatever it waits for.
+func TestRunEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &Bot{cfg: Config{Now: time.Now, Poll: time.Minute, Pause: time.Second}, wake: make(chan struct{}, 1)}
+		b.mem = &memory{Cooldown: time.Now().Add(time.Hour)}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- b.Run(ctx) }()
+		b.Wake()
+		b.Wake()
+		time.Sleep(10 * time.Minute) // the bubble's clock
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Stats().Reconciles; got != 0 {
+			t.Fatalf("%d reconciles in a pause", got)
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package bot
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/rs/zerolog"
+)
+
+// Webhook answers GitHub's deliveries. It verifies the signature before it looks
+// at anything else, answers at once, and does nothing but wake the bot.
+func (b *Bot) Webhook() http.Handler { return http.HandlerFunc(b.webhook) }
+
+func (b *Bot) webhook(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "deliveries are posted", http.StatusMethodNotAllowed)
+		return
+	}
+	status, outcome := b.accept(w, r)
+	b.count(func(s *Stats) { s.Deliveries[outcome]++ })
+	log := zerolog.Ctx(r.Context()).Debug()
+	if outcome == "signature" {
+		log = zerolog.Ctx(r.Context()).Warn()
+	}
+	log.Str("verdict", outcome).Msg("delivery was answered")
+	http.Error(w, outcome, status)
+}
+
+func (b *Bot) accept(w http.ResponseWriter, r *http.Request) (int, string) {
+	mac := hmac.New(sha256.New, []byte(b.cfg.Webhook.Reveal()))
+	body, err := io.ReadAll(io.TeeReader(http.MaxBytesReader(w, r.Body, b.cfg.MaxBody), mac))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return http.StatusRequestEntityTooLarge, "large"
+	}
+	if err != nil {
+		return http.StatusBadRequest, "malformed"
+	}
+	given, err := hex.DecodeString(strings.TrimPrefix(r.Header.Get("X-Hub-Signature-256"), "sha256="))
+	if err != nil || b.cfg.Webhook == "" || !hmac.Equal(mac.Sum(nil), given) {
+		return http.StatusUnauthorized, "signature"
+	}
+	var hint struct {
+		Repository *struct {
+			FullName string `json:"full_name"`
+		} `json:"repository"`
+	}
+	if err := json.Unmarshal(body, &hint); err != nil {
+		return http.StatusBadRequest, "malformed"
+	}
+	if hint.Repository != nil && !strings.EqualFold(hint.Repository.FullName, b.cfg.Owner+"/"+b.cfg.Name) || !wakes(r.Header.Get("X-GitHub-Event")) {
+		return http.StatusAccepted, "ignored"
+	}
+	b.Wake()
+	return http.StatusAccepted, "accepted"
+}
+
+// wakes reports whether an event can mean something to do. What is left out here
+// costs a poll period at most.
+func wakes(event string) bool {
+	switch event {
+	case "issues", "issue_comment", "pull_request", "push", "installation", "installation_repositories", "repository":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,168 @@
+package hubtest
+
+import (
+	"crypto"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type object = map[string]any
+
+type asked struct {
+	*http.Request
+	by   Person
+	body object
+}
+
+// handler answers as GitHub does. A route gives a status and what is sent as JSON.
+func (h *Hub) handler() http.Handler {
+	mux := http.NewServeMux()
+	route := func(pattern string, f func(*asked) (int, any)) {
+		method, path, _ := strings.Cut(pattern, " ")
+		path = strings.Replace(path, "/R/", "/repos/"+Owner+"/"+Name+"/", 1)
+		mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) {
+			a := &asked{Request: r, body: object{}}
+			if r.Body != nil {
+				_ = json.NewDecoder(r.Body).Decode(&a.body) // an empty body is an empty object
+			}
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			var ok bool
+			if a.by, ok = h.identify(r); !ok {
+				send(w, http.StatusUnauthorized, object{"message": "Bad credentials"})
+				return
+			}
+			status, v := f(a)
+			if list, ok := v.([]object); ok {
+				v = page(w, r, list)
+			}
+			send(w, status, v)
+		})
+	}
+	h.appRoutes(route)
+	h.issueRoutes(route)
+	h.checkRoutes(route)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Path = strings.TrimPrefix(r.URL.Path, "/api/v3")
+		h.mu.Lock()
+		call := r.Method + " " + r.URL.Path
+		h.calls = append(h.calls, call)
+		now := h.now()
+		fault := h.strike(call)
+		h.mu.Unlock()
+		w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
+		if fault == nil {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		h.spoil(w, r, mux, *fault, now)
+	})
+}
+
+func (h *Hub) strike(call string) *Fault {
+	for _, f := range h.faults {
+		if f.Times > 0 && regexp.MustCompile(f.Match).MatchString(call) {
+			f.Times--
+			return f
+		}
+	}
+	return nil
+}
+
+// spoil answers a request that a fault struck.
+func (h *Hub) spoil(w http.ResponseWriter, r *http.Request, mux http.Handler, f Fault, now time.Time) {
+	if f.Retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(f.Retry))
+	}
+	switch f.Kind {
+	case "lost-answer":
+		mux.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	case "secondary-limit":
+		send(w, http.StatusForbidden, object{"message": "You have exceeded a secondary rate limit.", "documentation_url": "https://docs.github.com/a-new-page"})
+	case "primary-limit":
+		w.Header().Set("X-RateLimit-Remaining", "0")
+		w.Header().Set("X-RateLimit-Reset", strconv.FormatInt(now.Add(10*time.Minute).Unix(), 10))
+		send(w, http.StatusForbidden, object{"message": "API rate limit exceeded"})
+	case "unauthorized":
+		send(w, http.StatusUnauthorized, object{"message": "Bad credentials"})
+	case "malformed":
+		send(w, http.StatusOK, "not what was asked for")
+	default:
+		send(w, http.StatusServiceUnavailable, object{"message": "unavailable"})
+	}
+}
+
+func send(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the reader may have gone
+}
+
+func page(w http.ResponseWriter, r *http.Request, list []object) []object {
+	size, err := strconv.Atoi(r.URL.Query().Get("per_page"))
+	if err != nil {
+		size = 30
+	}
+	n, err := strconv.Atoi(r.URL.Query().Get("page"))
+	if err != nil {
+		n = 1
+	}
+	from := min((n-1)*size, len(list))
+	to := min(from+size, len(list))
+	if to < len(list) {
+		q := r.URL.Query()
+		q.Set("page", strconv.Itoa(n+1))
+		w.Header().Set("Link", fmt.Sprintf(`<http://%s%s?%s>; rel="next"`, r.Host, r.URL.Path, q.Encode()))
+	}
+	return append([]object{}, list[from:to]...)
+}
+
+// identify reads who asks: the App by its signature, its installation or a user by token.
+func (h *Hub) identify(r *http.Request) (Person, bool) {
+	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	switch {
+	case token == Token:
+		return h.people["robot"], true
+	case token == h.token:
+		return h.robot, true
+	case strings.Count(token, ".") == 2:
+		cut := strings.LastIndexByte(token, '.')
+		sig, err := base64.RawURLEncoding.DecodeString(token[cut+1:])
+		sum := sha256.Sum256([]byte(token[:cut]))
+		return Person{Login: Slug}, err == nil && rsa.VerifyPKCS1v15(&h.key.PublicKey, crypto.SHA256, sum[:], sig) == nil
+	}
+	return Person{}, false
+}
+
+func user(p Person) object { return object{"login": p.Login, "id": p.ID, "type": p.Type} }
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func (h *Hub) appRoutes(route func(string, func(*asked) (int, any))) {
+	route("GET /app", func(*asked) (int, any) { return 200, object{"id": App, "slug": Slug} })
+	route("GET /R/installation", func(*asked) (int, any) { return 200, object{"id": Installation} })
+	route("POST /app/installations/{id}/access_tokens", func(a *asked) (int, any) {
+		if a.PathValue("id") != strconv.Itoa(Installation) {
+			return 404, object{"message": "Not Found"}
+		}
+		return 201, object{"token": h.token, "expires_at": "2099-01-01T00:00:00Z"}
+	})
+	route("GET /user", func(a *asked) (int, any) { return 200, user(a.by) })
+	route("GET /R/collaborators/{login}/permission", func(a *asked) (int, any) {
+		p, ok := h.people[a.PathValue("login")]
+		if !ok {
+			return 404, object{"message": "Not Found"}
+		}
+		return 200, object{"permission": p.Permission, "user": user(p)}
+	})
+}
