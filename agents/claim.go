@@ -197,7 +197,7 @@ func (c *Claims) write(ctx context.Context, verb string, next Claim, old git.Has
 	if err := m.Check(); err != nil {
 		return Claim{}, fmt.Errorf("%s %s: %w", verb, next.Task, err)
 	}
-	by := git.Identity{Name: "greenward", Email: "greenward@localhost", When: c.Now()}
+	by := harness(c.Now())
 	next.Commit, err = c.Repo.WriteCommit(git.CommitInput{Tree: git.EmptyTree, Author: by, Committer: by, Message: m.String()})
 	if err != nil {
 		return Claim{}, fmt.Errorf("%s %s: %w", verb, next.Task, err)

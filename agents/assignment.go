@@ -1,0 +1,358 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"greenward/agents/prompts"
+	"greenward/internal/git"
+	"greenward/internal/journal"
+)
+
+// assignment is one worker at one task.
+type assignment struct {
+	*Worker
+	task  Task
+	claim Claim
+	ws    *Workspace
+
+	tree     git.Hash          // the files as they were when the last report was looked at
+	measured []string          // acceptance, as measured on it
+	retried  bool              // a failed acceptance was sent back once
+	left     map[string]string // paths in conflict, as git left them
+	round    int
+	refused  int // ejections for other reasons than a conflict
+	ending   Ending
+}
+
+// run takes the task to its end.
+func (a *assignment) run(ctx context.Context) (ending Ending, err error) {
+	session, err := a.Mind.Begin(ctx, Job{
+		Task: a.task, Agent: a.Agent, Run: a.Run, Workspace: a.ws.Worktree, Checks: a.Checks, Env: a.Env, Transcript: a.Transcript,
+	})
+	if err != nil {
+		return Ending{}, err
+	}
+	defer func() {
+		ending.Spent = session.Spent()
+		err = errors.Join(err, session.Close())
+	}()
+	earlier, err := a.earlier()
+	if err != nil {
+		return Ending{}, err
+	}
+	text := TaskText(a.task, earlier)
+	var report Report
+	for {
+		if text != "" {
+			report, err = session.Work(ctx, text, a.accept)
+			if err != nil {
+				return a.ending, err
+			}
+		}
+		if report.Outcome == Blocked || report.Outcome == Failed {
+			return a.handBack(ctx, report)
+		}
+		decision, err := a.land(ctx, report)
+		if err != nil {
+			return a.ending, err
+		}
+		switch {
+		case decision.State == journal.Landed:
+			return a.landed(report.Outcome, decision), nil
+		case reason(decision) == journal.ReasonSuperseded:
+			return a.superseded(), nil
+		}
+		a.ending.Ejections++
+		var over bool
+		if text, over, err = a.answer(ctx, decision); err != nil {
+			return a.ending, err
+		}
+		if over {
+			return a.giveUp(ctx, report, decision)
+		}
+	}
+}
+
+// earlier is what former holders of the task left: rescued work and ejected heads.
+func (a *assignment) earlier() ([]Rescued, error) {
+	all, err := ListRescued(a.Repo, a.task.ID)
+	if err != nil {
+		return nil, err
+	}
+	leaf := a.task.ID[strings.LastIndexByte(a.task.ID, '/')+1:]
+	refs, err := a.Repo.Refs(git.EjectedPrefix + leaf + "-")
+	for _, ref := range refs {
+		all = append(all, Rescued{Task: a.task.ID, Ref: ref.Ref, Commit: ref.Hash})
+	}
+	return all, err
+}
+
+func (a *assignment) landed(outcome Outcome, d journal.Decision) Ending {
+	a.ending.Outcome, a.ending.Entry = outcome, d.Entry
+	if d.Landed != nil {
+		a.ending.Landed = *d.Landed
+	}
+	return a.ending
+}
+
+func (a *assignment) superseded() Ending {
+	a.ending.Superseded = true
+	return a.ending
+}
+
+func reason(d journal.Decision) string {
+	if d.Reason == nil {
+		return ""
+	}
+	return *d.Reason
+}
+
+// land composes the change, submits it and waits for the decision.
+func (a *assignment) land(ctx context.Context, report Report) (journal.Decision, error) {
+	head, err := a.compose(ctx, report)
+	if err != nil {
+		return journal.Decision{}, err
+	}
+	return a.submit(ctx, head)
+}
+
+// submit pushes the change as the claim's queue branch. The same head may have
+// been pushed before; an older one is replaced.
+func (a *assignment) submit(ctx context.Context, head git.Hash) (journal.Decision, error) {
+	name := queueName(a.task.ID, a.claim.ID)
+	ref, err := git.QueueRef(name)
+	if err != nil {
+		return journal.Decision{}, err
+	}
+	for try := 0; ; try++ {
+		old, err := a.Repo.Tip(ref)
+		if err != nil {
+			return journal.Decision{}, err
+		}
+		if old != head {
+			err = a.ws.Push(ctx, []git.RefUpdate{{Ref: ref, New: head, Old: old}})
+		}
+		if _, raced := errors.AsType[*git.RaceError](err); raced && try < 5 {
+			continue
+		}
+		if err != nil {
+			return journal.Decision{}, fmt.Errorf("submit %s: %w", name, err)
+		}
+		break
+	}
+	entry := git.EntryID(name, head)
+	zerolog.Ctx(ctx).Info().Str("change", entry).Str("commit", string(head)).Msg("change submitted")
+	if err := a.Transcript.Add(Event{Kind: EventNote, Task: a.task.ID, Text: "submitted " + entry}); err != nil {
+		return journal.Decision{}, err
+	}
+	decision, err := a.Landings.Await(ctx, entry)
+	if err != nil {
+		return journal.Decision{}, fmt.Errorf("await %s: %w", entry, err)
+	}
+	zerolog.Ctx(ctx).Info().Str("change", entry).Str("state", decision.State).Str("reason", reason(decision)).Msg("change decided")
+	return decision, a.Transcript.Add(Event{Kind: EventNote, Task: a.task.ID, Text: strings.TrimSpace(decision.State + " " + reason(decision) + " " + entry)})
+}
+
+// answer puts the own change onto the newest main and says what the mind is to be
+// told; no text: nothing is left for it to do, and the change is submitted anew.
+func (a *assignment) answer(ctx context.Context, d journal.Decision) (text string, over bool, err error) {
+	conflict := reason(d) == journal.ReasonConflict
+	if conflict {
+		a.round++
+	} else {
+		a.refused++
+	}
+	if d.State != journal.Ejected || a.round > maxRounds || a.refused > 1 {
+		return "", true, nil
+	}
+	tip, open, err := a.tip(a.task.ID)
+	if err != nil || !open {
+		return "", true, err
+	}
+	own, err := a.ownChange(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	if err := a.ws.Rebase(ctx, tip); err != nil {
+		return "", false, err
+	}
+	conflicts, err := a.ws.Pick(ctx, own)
+	if err != nil {
+		return "", false, err
+	}
+	a.remember(conflicts)
+	facts := prompts.Facts{Paths: conflicts, Round: a.round, Rounds: maxRounds, Reason: reason(d)}
+	if d.With != nil {
+		facts.With = git.OneLine(*d.With)
+	}
+	if d.Detail != nil {
+		facts.Detail = git.OneLine(*d.Detail)
+	}
+	name := "refused"
+	switch {
+	case len(conflicts) > 0:
+		name = "conflict"
+	case conflict: // main moved on, and now it fits
+		refusal, err := a.accept(ctx, Report{Outcome: Done})
+		if err != nil || refusal == "" {
+			return "", false, err
+		}
+		return "Your change conflicted with " + facts.With + "; it now lies on the newest main, where it merges cleanly, but: " + refusal, false, nil
+	default:
+		facts.Paths = d.Paths
+	}
+	p, err := prompts.Render(name, facts)
+	return p.Text, false, err
+}
+
+// remember notes how conflicting paths look before the mind works on them.
+func (a *assignment) remember(conflicts []string) {
+	a.left = map[string]string{}
+	for _, path := range conflicts {
+		a.left[path] = a.read(path)
+	}
+}
+
+// read is a file of the workspace, or a text that no file has when it is none.
+func (a *assignment) read(path string) string {
+	root, err := os.OpenRoot(a.ws.Dir())
+	if err != nil {
+		return "\x00absent"
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	data, err := root.ReadFile(filepath.FromSlash(path))
+	if err != nil {
+		return "\x00absent" // removed, a directory, a link out of the workspace: no text to look at
+	}
+	return string(data)
+}
+
+// accept looks at the files before a hand-off is taken: no conflict may be left,
+// and the acceptance commands are run and measured. A failed one is sent back
+// once; after that the hand-off says so.
+func (a *assignment) accept(ctx context.Context, r Report) (string, error) {
+	if r.Outcome == Blocked || r.Outcome == Failed {
+		return "", nil
+	}
+	if refusal, err := a.conflictsLeft(ctx); refusal != "" || err != nil {
+		return refusal, err
+	}
+	tree, err := a.ws.Snapshot(ctx)
+	if err != nil {
+		return "", err
+	}
+	a.tree = tree
+	if refusal, err := a.markersLeft(ctx); refusal != "" || err != nil {
+		return refusal, err
+	}
+	return a.measure(ctx, r)
+}
+
+// conflictsLeft names paths that git holds as unmerged and that nobody touched
+// since. One that was edited, added or removed counts as settled.
+func (a *assignment) conflictsLeft(ctx context.Context) (string, error) {
+	unmerged, err := a.ws.Unmerged(ctx)
+	if err != nil {
+		return "", err
+	}
+	open := slices.DeleteFunc(unmerged, func(path string) bool {
+		before, known := a.left[path]
+		return known && a.read(path) != before
+	})
+	if len(open) == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("not handed off: the conflict is not settled in %s. Edit them to what they should be (or `git add` / `git rm` them as they are meant), then hand off again.", quoteAll(open)), nil
+}
+
+// markersLeft names files that hold conflict markers which the base did not have.
+func (a *assignment) markersLeft(ctx context.Context) (string, error) {
+	paths, err := a.ws.Repo().ChangedPaths(ctx, a.ws.Base, a.tree)
+	if err != nil {
+		return "", err
+	}
+	var bad []string
+	for _, path := range paths {
+		now, err := a.ws.Repo().File(a.tree, path)
+		if errors.Is(err, git.ErrNotFound) || err == nil && !hasMarkers(now) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		before, err := a.ws.Repo().File(a.ws.Base, path)
+		if err != nil && !errors.Is(err, git.ErrNotFound) {
+			return "", err
+		}
+		if !hasMarkers(before) {
+			bad = append(bad, path)
+		}
+	}
+	if len(bad) == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("not handed off: conflict markers in %s. Settle each conflict, remove the marker lines, then hand off again.", quoteAll(bad)), nil
+}
+
+// hasMarkers reports whether text holds a whole conflict as git writes it: all
+// three lines in order. A heading underlined with = is none.
+func hasMarkers(text []byte) bool {
+	want := 0
+	for line := range strings.SplitSeq(string(text), "\n") {
+		line = strings.TrimSuffix(line, "\r")
+		switch {
+		case strings.HasPrefix(line, "<<<<<<< "):
+			want = 1
+		case want == 1 && line == "=======":
+			want = 2
+		case want == 2 && strings.HasPrefix(line, ">>>>>>> "):
+			return true
+		}
+	}
+	return false
+}
+
+func quoteAll(paths []string) string {
+	var out []string
+	for _, path := range paths[:min(len(paths), 20)] {
+		out = append(out, fmt.Sprintf("%q", path))
+	}
+	if more := len(paths) - 20; more > 0 {
+		out = append(out, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(out, ", ")
+}
+
+// measure runs the acceptance commands of the task.
+func (a *assignment) measure(ctx context.Context, r Report) (string, error) {
+	a.measured = nil
+	most := a.Acceptance
+	if most == 0 {
+		most = 10 * time.Minute
+	}
+	for _, line := range a.task.Acceptance {
+		result, output, err := runShell(ctx, a.ws.Worktree, a.Env, line, most)
+		if err != nil {
+			return "", fmt.Errorf("run acceptance %q: %w", line, err)
+		}
+		verdict := "passed"
+		if !result.OK() {
+			verdict = "failed"
+		}
+		a.measured = append(a.measured, git.OneLine(line)+" "+verdict)
+		if !result.OK() && r.Outcome == Done && !a.retried {
+			a.retried = true
+			return fmt.Sprintf("not handed off yet: acceptance `%s` failed (%s):\n%s\nMake it pass, or hand off again with the outcome that is true; it is then taken as it is.", line, result, output), nil
+		}
+	}
+	return "", nil
+}

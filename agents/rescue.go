@@ -1,0 +1,181 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"greenward/internal/git"
+)
+
+// Rescued is work that a clean-up or a crash would have lost.
+type Rescued struct {
+	Task   string
+	Ref    git.Ref
+	Commit git.Hash
+}
+
+// ListRescued is all rescued work of one task in the order it was saved, or of
+// all tasks when task is empty.
+func ListRescued(repo *git.Repo, task string) ([]Rescued, error) {
+	prefix := git.RescuePrefix
+	if task != "" {
+		prefix += task + "/_/"
+	}
+	refs, err := repo.Refs(prefix)
+	if err != nil {
+		return nil, fmt.Errorf("list rescued work: %w", err)
+	}
+	var all []Rescued
+	for _, ref := range refs {
+		name, _, ok := strings.Cut(strings.TrimPrefix(string(ref.Ref), git.RescuePrefix), "/_/")
+		if ok {
+			all = append(all, Rescued{Task: name, Ref: ref.Ref, Commit: ref.Hash})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Rescued) int { return a.number() - b.number() })
+	slices.SortStableFunc(all, func(a, b Rescued) int { return strings.Compare(a.Task, b.Task) })
+	return all, nil
+}
+
+func (r Rescued) number() int {
+	n, err := strconv.Atoi(string(r.Ref[strings.LastIndexByte(string(r.Ref), '/')+1:]))
+	if err != nil {
+		return 0 // a ref somebody made by hand sorts first
+	}
+	return n
+}
+
+// rescue saves dirty and untracked files, unpushed commits of every branch and a
+// detached HEAD. Doing it again saves nothing twice.
+func (w *Workspaces) rescue(ctx context.Context, tree *git.Worktree, reg owner) ([]git.Ref, error) {
+	// Its owner is dead, or is the caller: nobody holds this lock any more.
+	if err := os.Remove(filepath.Join(tree.Dir(), ".git", "index.lock")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("rescue %s: %w", reg.Task, err)
+	}
+	main, err := w.Repo.Tip(w.Main)
+	if err != nil {
+		return nil, fmt.Errorf("rescue %s: %w", reg.Task, err)
+	}
+	tips, err := w.tips(ctx, tree, reg)
+	if err != nil {
+		return nil, fmt.Errorf("rescue %s: %w", reg.Task, err)
+	}
+	safe := []git.Hash{reg.Base, main}
+	earlier, err := ListRescued(w.Repo, reg.Task)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range earlier {
+		safe = append(safe, one.Commit)
+	}
+	var saved []git.Ref
+	for _, tip := range tips {
+		lost, err := tree.Repo().RevList(ctx, []git.Hash{tip}, safe, "--max-count=1")
+		if err != nil {
+			return saved, fmt.Errorf("rescue %s: %w", reg.Task, err)
+		}
+		if len(lost) == 0 {
+			continue
+		}
+		ref, err := w.saveTip(ctx, tree, reg.Task, tip)
+		if err != nil {
+			return saved, fmt.Errorf("rescue %s: %w", reg.Task, err)
+		}
+		zerolog.Ctx(ctx).Info().Str("task", reg.Task).Str("agent", reg.Agent).Str("ref", string(ref)).Msg("work rescued")
+		safe, saved = append(safe, tip), append(saved, ref)
+	}
+	return saved, nil
+}
+
+// tips is every commit in the working copy that nothing else may hold: its files
+// as they are, its HEAD, its branches and its stash.
+func (w *Workspaces) tips(ctx context.Context, tree *git.Worktree, reg owner) ([]git.Hash, error) {
+	head, err := tree.Head(ctx)
+	if errors.Is(err, git.ErrNotFound) {
+		branches, err := tree.Repo().Refs("refs/heads/")
+		if err != nil || len(branches) == 0 {
+			return nil, err // its making was cut off: the files are an incomplete Base
+		}
+		head = reg.Base // the agent began an orphan branch
+	} else if err != nil {
+		return nil, err
+	}
+	files, err := tree.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	committed, err := tree.Repo().TreeOf(head)
+	if err != nil {
+		return nil, err
+	}
+	tips := []git.Hash{head}
+	if files != committed {
+		commit, err := writeRescue(tree.Repo(), files, head, reg)
+		if err != nil {
+			return nil, err
+		}
+		tips[0] = commit
+	}
+	for _, prefix := range []string{"refs/heads/", "refs/stash"} {
+		refs, err := tree.Repo().Refs(prefix)
+		if err != nil {
+			return nil, err
+		}
+		for _, ref := range refs {
+			tips = append(tips, ref.Hash)
+		}
+	}
+	return tips, nil
+}
+
+// writeRescue commits files as they were found. Equal files make an equal commit.
+func writeRescue(repo *git.Repo, files, head git.Hash, reg owner) (git.Hash, error) {
+	trailers := git.Trailers{{Key: "Rescued", Value: reg.Task}}
+	if isClaimID(reg.Claim) {
+		trailers = trailers.With("Rescued-Claim", reg.Claim)
+	}
+	m := git.Message{Subject: cut("rescue "+reg.Task, maxSubject), Body: "  Files of a workspace that ended before its work was handed off.", Trailers: trailers}
+	by := agentIdentity(reg.Agent, reg.Opened)
+	return repo.WriteCommit(git.CommitInput{
+		Tree: files, Parents: []git.Hash{head}, Author: by, Message: m.String(),
+		Committer: harness(reg.Opened),
+	})
+}
+
+// saveTip puts a commit under the next free number.
+func (w *Workspaces) saveTip(ctx context.Context, tree *git.Worktree, task string, tip git.Hash) (git.Ref, error) {
+	for try := 0; ; try++ {
+		earlier, err := ListRescued(w.Repo, task)
+		if err != nil {
+			return "", err
+		}
+		n := 1
+		if len(earlier) > 0 {
+			n = earlier[len(earlier)-1].number() + 1
+		}
+		ref, err := git.RescueRef(task, n)
+		if err != nil {
+			return "", err
+		}
+		err = tree.Push(ctx, []git.RefUpdate{{Ref: ref, New: tip}})
+		if _, raced := errors.AsType[*git.RaceError](err); raced && try < 20 {
+			continue
+		}
+		return ref, err
+	}
+}
+
+// harness is who commits what no model wrote.
+func harness(when time.Time) git.Identity {
+	return git.Identity{Name: "greenward", Email: "greenward@localhost", When: when}
+}

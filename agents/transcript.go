@@ -1,0 +1,175 @@
+package agents
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"greenward/agents/model"
+)
+
+// Kinds of transcript events.
+const (
+	EventStart   = "start"   // an episode begins: role, model, hash of the prompt
+	EventMessage = "message" // one message of the conversation, as it was sent or received
+	EventCall    = "call"    // a tool is about to run
+	EventResult  = "result"  // what it gave
+	EventReply   = "reply"   // accounting of one model call
+	EventNote    = "note"    // what the harness did
+	EventEnd     = "end"     // how the episode ended
+	EventTorn    = "torn"    // a line that a crash cut off; only ever read
+)
+
+// Event is one line of a transcript.
+type Event struct {
+	At      time.Time       `json:"at"`
+	Agent   string          `json:"agent"`
+	Kind    string          `json:"kind"`
+	Role    string          `json:"role,omitempty"` // of the agent, in a start
+	Task    string          `json:"task,omitempty"`
+	Prompt  string          `json:"prompt,omitempty"` // hash of the system prompt's text
+	Model   string          `json:"model,omitempty"`
+	Message *model.Message  `json:"message,omitempty"`
+	Tool    string          `json:"tool,omitempty"`
+	Call    string          `json:"call,omitempty"`
+	Args    json.RawMessage `json:"args,omitempty"`
+	Text    string          `json:"text,omitempty"`
+	Usage   *model.Usage    `json:"usage,omitempty"`
+	Took    time.Duration   `json:"took,omitempty"`
+	Outcome string          `json:"outcome,omitempty"`
+}
+
+// Transcript is the record of one agent: a line for every message, call and
+// result, written before anything follows from it. It is safe for concurrent use;
+// a nil Transcript records nothing.
+type Transcript struct {
+	agent  string
+	now    func() time.Time
+	redact func(string) string
+
+	mu   sync.Mutex
+	file *os.File
+}
+
+// TranscriptPath is the file of an agent's transcript below the hub's state.
+func TranscriptPath(state, run, agent string) string {
+	return filepath.Join(state, "runs", run, agent+".jsonl")
+}
+
+// TranscriptInput says where a transcript goes.
+type TranscriptInput struct {
+	State, Run, Agent string           // required
+	Now               func() time.Time // required
+	Secrets           []model.Secret   // replaced by dots in every line, in their encoded forms too
+}
+
+// OpenTranscript appends to the transcript of an agent. A line that a crash left
+// unfinished is closed first, so that it spoils no other.
+func OpenTranscript(in TranscriptInput) (*Transcript, error) {
+	if err := errors.Join(checkPart(in.Run), checkPart(in.Agent)); err != nil {
+		return nil, fmt.Errorf("open the transcript of %q: %w", in.Agent, err)
+	}
+	path := TranscriptPath(in.State, in.Run, in.Agent)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("open the transcript of %s: %w", in.Agent, err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the transcript of %s: %w", in.Agent, err)
+	}
+	if err := closeLine(file); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the transcript of %s: %w", in.Agent, err), file.Close())
+	}
+	redact := func(s string) string {
+		for _, secret := range in.Secrets {
+			s = secret.Redact(s)
+		}
+		return s
+	}
+	return &Transcript{agent: in.Agent, now: in.Now, redact: redact, file: file}, nil
+}
+
+func closeLine(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	var last [1]byte
+	if _, err := file.ReadAt(last[:], info.Size()-1); err != nil {
+		return err
+	}
+	if last[0] == '\n' {
+		return nil
+	}
+	_, err = file.Write([]byte("\n"))
+	return err
+}
+
+// Add writes one event in one write, stamped with time and agent.
+func (t *Transcript) Add(e Event) error {
+	if t == nil {
+		return nil
+	}
+	e.At, e.Agent = t.now().UTC(), t.agent
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
+		return fmt.Errorf("write the transcript of %s: %w", t.agent, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, err := io.WriteString(t.file, t.redact(line.String())); err != nil {
+		return fmt.Errorf("write the transcript of %s: %w", t.agent, err)
+	}
+	return nil
+}
+
+// Close ends the transcript.
+func (t *Transcript) Close() error {
+	if t == nil {
+		return nil
+	}
+	return t.file.Close()
+}
+
+// ReadTranscript gives the events of a file in order. A torn line comes as an
+// EventTorn with its text; it ends nothing.
+func ReadTranscript(path string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		file, err := os.Open(path)
+		if err != nil {
+			yield(Event{}, fmt.Errorf("read transcript: %w", err))
+			return
+		}
+		defer file.Close() //nolint:errcheck // nothing was written
+		in := bufio.NewReader(file)
+		for {
+			line, err := in.ReadBytes('\n')
+			if text := bytes.TrimSpace(line); len(text) > 0 {
+				var e Event
+				if json.Unmarshal(text, &e) != nil || e.Kind == "" {
+					e = Event{Kind: EventTorn, Text: string(text)}
+				}
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(Event{}, fmt.Errorf("read transcript %q: %w", path, err))
+				return
+			}
+		}
+	}
+}

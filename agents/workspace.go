@@ -1,0 +1,272 @@
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"greenward/internal/git"
+	"greenward/internal/proc"
+)
+
+// ErrBusy says that a live process works in that workspace.
+var ErrBusy = errors.New("workspace is in use")
+
+// Workspaces are the working copies of agents: one directory an agent below
+// State/work/<run>, a clone that borrows the hub's objects. A register beside
+// each says which process works in it, so that no cleaning removes a live one,
+// and what would be lost by removing a dead one is first saved in the hub.
+type Workspaces struct {
+	Repo  *git.Repo        // required: the hub
+	State string           // required: the hub's directory for what need not survive
+	Self  proc.Identity    // required: this process
+	Now   func() time.Time // required
+	Main  git.Ref          // required: what counts as landed
+}
+
+// Workspace is one agent's working copy. It is for one goroutine.
+type Workspace struct {
+	*git.Worktree
+	Base git.Hash // the commit of main that the work began on
+
+	owner  owner
+	all    *Workspaces
+	unlock func() error
+}
+
+// owner is the register of one workspace.
+type owner struct {
+	proc.Identity
+	Run    string    `json:"run"`
+	Agent  string    `json:"agent"`
+	Task   string    `json:"task"`
+	Claim  string    `json:"claim"`
+	Base   git.Hash  `json:"base"`
+	Opened time.Time `json:"opened"`
+}
+
+// WorkspaceInput says who wants to work on what.
+type WorkspaceInput struct {
+	Run, Agent string   // required
+	Task       string   // required: under this name unlanded work is saved
+	Claim      string   // of the work
+	Base       git.Hash // required: a commit of main
+}
+
+func (w *Workspaces) dir(run string) string { return filepath.Join(w.State, "work", run) }
+
+// Open makes the workspace of an agent. What an earlier life of that agent left
+// there is rescued first. ErrBusy: that life has not ended.
+func (w *Workspaces) Open(ctx context.Context, in WorkspaceInput) (*Workspace, error) {
+	for _, name := range []string{in.Run, in.Agent} {
+		if err := checkPart(name); err != nil {
+			return nil, fmt.Errorf("open the workspace of %q: %w", in.Agent, err)
+		}
+	}
+	if err := os.MkdirAll(w.dir(in.Run), 0o755); err != nil {
+		return nil, fmt.Errorf("open the workspace of %s: %w", in.Agent, err)
+	}
+	base := filepath.Join(w.dir(in.Run), in.Agent)
+	unlock, err := proc.Lock(base + ".lock")
+	if errors.Is(err, proc.ErrLocked) {
+		return nil, fmt.Errorf("open the workspace of %s: %w", in.Agent, ErrBusy)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the workspace of %s: %w", in.Agent, err)
+	}
+	ws, err := w.open(ctx, in, base)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the workspace of %s: %w", in.Agent, err), unlock())
+	}
+	ws.unlock = unlock
+	return ws, nil
+}
+
+func (w *Workspaces) open(ctx context.Context, in WorkspaceInput, base string) (*Workspace, error) {
+	if _, err := w.reclaim(ctx, base); err != nil {
+		return nil, err
+	}
+	reg := owner{Identity: w.Self, Run: in.Run, Agent: in.Agent, Task: in.Task, Claim: in.Claim, Base: in.Base, Opened: w.Now().UTC().Truncate(time.Second)}
+	if err := writeOwner(base, reg); err != nil {
+		return nil, err
+	}
+	tree, err := w.Repo.Checkout(ctx, git.CheckoutInput{Dir: base, Commit: in.Base, Branch: "work", Author: agentIdentity(in.Agent, w.Now())})
+	if err != nil {
+		return nil, err
+	}
+	return &Workspace{Worktree: tree, Base: in.Base, owner: reg, all: w}, nil
+}
+
+// agentIdentity is the author of what an agent commits.
+func agentIdentity(agent string, when time.Time) git.Identity {
+	return git.Identity{Name: agent, Email: agent + "@agents.greenward", When: when}
+}
+
+// Rebase throws the files away and begins anew on a newer commit of main. The
+// caller has saved what it wants to keep.
+func (ws *Workspace) Rebase(ctx context.Context, base git.Hash) error {
+	next := ws.owner
+	next.Base = base
+	if err := writeOwner(ws.Dir(), next); err != nil {
+		return err
+	}
+	if err := ws.Reset(ctx, base); err != nil {
+		return err
+	}
+	ws.owner, ws.Base = next, base
+	return nil
+}
+
+// Remove deletes the workspace and ends the agent's hold on it. What is not
+// landed is lost, unless it was rescued.
+func (ws *Workspace) Remove() error {
+	if err := errors.Join(remove(ws.Dir()), ws.unlock()); err != nil {
+		return fmt.Errorf("remove the workspace of %s: %w", ws.owner.Agent, err)
+	}
+	return nil
+}
+
+// remove deletes the files first and the register last, so that a crash between
+// leaves a register that the next sweep follows.
+func remove(base string) error {
+	if err := os.RemoveAll(base); err != nil {
+		return err
+	}
+	if err := os.Remove(base + ".owner"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Rescue saves everything that removing the workspace would lose and returns the
+// refs that hold it; none, when all of it has landed.
+func (ws *Workspace) Rescue(ctx context.Context) ([]git.Ref, error) {
+	return ws.all.rescue(ctx, ws.Worktree, ws.owner)
+}
+
+// Discard rescues, then removes.
+func (ws *Workspace) Discard(ctx context.Context) ([]git.Ref, error) {
+	saved, err := ws.Rescue(ctx)
+	if err != nil {
+		return nil, errors.Join(err, ws.unlock()) // the files stay for the next sweep
+	}
+	return saved, ws.Remove()
+}
+
+// Sweep rescues and removes the workspaces of processes that are dead, and
+// returns the refs that hold what was saved. Live ones are left alone. It is for
+// the start of a process; one workspace's trouble does not stop the others.
+func (w *Workspaces) Sweep(ctx context.Context) ([]git.Ref, error) {
+	registers, err := filepath.Glob(filepath.Join(w.State, "work", "*", "*.owner"))
+	if err != nil {
+		return nil, fmt.Errorf("list workspaces: %w", err)
+	}
+	var saved []git.Ref
+	var faults []error
+	for _, register := range registers {
+		refs, err := w.sweepOne(ctx, register[:len(register)-len(".owner")])
+		saved = append(saved, refs...)
+		if err != nil && !errors.Is(err, ErrBusy) {
+			faults = append(faults, fmt.Errorf("sweep workspace %q: %w", register, err))
+		}
+	}
+	return saved, errors.Join(faults...)
+}
+
+func (w *Workspaces) sweepOne(ctx context.Context, base string) ([]git.Ref, error) {
+	unlock, err := proc.Lock(base + ".lock")
+	if errors.Is(err, proc.ErrLocked) {
+		return nil, ErrBusy
+	}
+	if err != nil {
+		return nil, err
+	}
+	refs, err := w.reclaim(ctx, base)
+	return refs, errors.Join(err, unlock())
+}
+
+// reclaim empties the place of a workspace whose lock the caller holds. The lock
+// proves that no process of this host works there; the register covers one that
+// works there from another host, or without the lock.
+func (w *Workspaces) reclaim(ctx context.Context, base string) ([]git.Ref, error) {
+	reg, err := readOwner(base)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, statErr := os.Stat(base); errors.Is(statErr, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, setAside(ctx, base, "it has no register")
+	}
+	if err != nil {
+		return nil, errors.Join(setAside(ctx, base, err.Error()), remove(base))
+	}
+	if reg.Identity != w.Self && reg.Alive() {
+		return nil, ErrBusy
+	}
+	if _, err := os.Stat(base); errors.Is(err, fs.ErrNotExist) {
+		return nil, remove(base)
+	}
+	tree, err := git.OpenWorktree(base, w.Repo.Host())
+	if err != nil { // half made, or emptied by its agent: no git can tell what is new in it
+		return nil, errors.Join(setAside(ctx, base, err.Error()), remove(base))
+	}
+	refs, err := w.rescue(ctx, tree, reg)
+	if err != nil {
+		return nil, err
+	}
+	return refs, remove(base)
+}
+
+// setAside keeps files that no ref can hold. A directory without any just goes.
+func setAside(ctx context.Context, base, why string) error {
+	inside, err := os.ReadDir(base)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && (len(inside) == 0 || len(inside) == 1 && inside[0].Name() == ".git") {
+		return os.RemoveAll(base)
+	}
+	for n := 1; ; n++ {
+		to := fmt.Sprintf("%s.lost-%d", base, n)
+		if exists(to) {
+			continue
+		}
+		zerolog.Ctx(ctx).Warn().Str("path", to).Str("why", why).Msg("workspace set aside")
+		return os.Rename(base, to)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func writeOwner(base string, reg owner) error {
+	data, err := json.Marshal(reg)
+	if err != nil {
+		return err
+	}
+	tmp := base + ".owner.tmp"
+	if err := os.WriteFile(tmp, append(data, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, base+".owner")
+}
+
+func readOwner(base string) (owner, error) {
+	data, err := os.ReadFile(base + ".owner")
+	if err != nil {
+		return owner{}, err
+	}
+	var reg owner
+	if err := json.Unmarshal(data, &reg); err != nil {
+		return owner{}, fmt.Errorf("read the register: %w", err)
+	}
+	return reg, nil
+}
