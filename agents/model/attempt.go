@@ -49,7 +49,7 @@ func (c *Chat) attempt(ctx context.Context, body []byte) (r Reply, cut bool, err
 		return Reply{}, false, fmt.Errorf("ask the model: %w", context.Cause(ctx))
 	}
 	if err != nil && a.finish == "" {
-		return Reply{}, false, c.trouble(callCtx, seen, err, &a, len(body))
+		return Reply{}, false, c.finishError(c.trouble(callCtx, seen, err, dog.idle), &a, len(body))
 	}
 	// What breaks after the end of the reply takes nothing from it.
 	switch {
@@ -86,13 +86,13 @@ func (c *Chat) read(ctx context.Context, seen *capture, body []byte, in *reading
 var errNoReply = errors.New("the answer is not a reply")
 
 // trouble translates what went wrong. Texts of errors are shown, never read.
-func (c *Chat) trouble(ctx context.Context, seen *capture, err error, a *accumulator, sent int) error {
+func (c *Chat) trouble(ctx context.Context, seen *capture, err error, silent time.Duration) *Error {
 	e := &Error{Class: Network, Status: seen.status}
 	cause := context.Cause(ctx)
 	says, isComplaint := errors.AsType[*errServerSays](err)
 	switch {
 	case errors.Is(cause, errSilent):
-		e.Message = fmt.Sprintf("it sent no data for %s", c.opts.Idle)
+		e.Message = fmt.Sprintf("it sent no data for %s", silent)
 	case errors.Is(cause, errTooLong):
 		e.Message = fmt.Sprintf("the answer was not complete after %s", c.opts.CallTime)
 	case isComplaint:
@@ -104,7 +104,7 @@ func (c *Chat) trouble(ctx context.Context, seen *capture, err error, a *accumul
 	default:
 		e.Message = networkWords(err)
 	}
-	return c.finishError(e, a, sent)
+	return e
 }
 
 // finishError fills in what every error says. A request that was answered in

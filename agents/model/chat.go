@@ -77,7 +77,7 @@ func New(o Options) (*Chat, error) {
 	if o.Rand == nil {
 		o.Rand = rand.NewPCG(rand.Uint64(), rand.Uint64())
 	}
-	c := &Chat{opts: o, url: base.Redacted(), rand: rand.New(o.Rand)}
+	c := &Chat{opts: o, url: strings.TrimRight(base.Redacted(), "/"), rand: rand.New(o.Rand)}
 	c.limit = newLimiter(o.Concurrency, o.Now, c.jitter)
 	// A literal, because the vendor's NewClient reads the environment.
 	c.api = openai.Client{Options: []option.RequestOption{

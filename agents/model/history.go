@@ -11,8 +11,9 @@ const interrupted = "error: interrupted; the outcome of this call is unknown. Lo
 // cleanHistory returns a conversation that a strict server takes: one system
 // message, first; no two of the same speaker in a row; every call with valid
 // arguments and answered exactly once, in order, right after it; no empty
-// entries; valid UTF-8. It is deterministic, and appending to the conversation
-// only appends to the result, so prefix caches stay warm.
+// entries; valid UTF-8. It is deterministic, and what is appended to the
+// conversation changes nothing before the last message of the result, so prefix
+// caches stay warm.
 func cleanHistory(in []Message) []Message {
 	h := history{used: map[string]bool{}}
 	in = h.system(in)
@@ -88,6 +89,10 @@ func (h *history) assistant(m Message, after []Message) {
 			text = "(no output)"
 		}
 		answers = append(answers, Message{Role: Tool, CallID: c.ID, Text: text})
+	}
+	if n := len(h.out); n > 0 && h.out[n-1].Role == Assistant && len(h.out[n-1].Calls) == 0 {
+		said.Text = strings.TrimSpace(h.out[n-1].Text + "\n\n" + said.Text)
+		h.out = h.out[:n-1]
 	}
 	h.out = append(append(h.out, said), answers...)
 }
