@@ -1,0 +1,77 @@
+package verify
+
+import (
+	"crypto/sha1"
+	"fmt"
+	"testing"
+
+	"greenward/internal/config"
+	"greenward/internal/git"
+	"greenward/internal/gittest"
+)
+
+func BenchmarkJudgeTrueOn500Files(b *testing.B) {
+	x := newBench(b)
+	files := map[string]string{}
+	for i := range 500 {
+		files[fmt.Sprintf("dir%02d/file%03d.txt", i%25, i)] = fmt.Sprintf("content of file %d\n", i)
+	}
+	s := x.commit(b, files)
+	for b.Loop() {
+		report, err := x.runner.Judge(b.Context(), s, []config.Check{check("true", "true")}, true)
+		if err != nil || report.Ran != 1 {
+			b.Fatal(report, err)
+		}
+	}
+}
+
+// tenThousand writes a ledger of 10,000 signed lines on as many objects.
+func tenThousand(b *testing.B, x *bench) []git.Hash {
+	b.Helper()
+	var on []git.Hash
+	var runs []Run
+	for i := range 10_000 {
+		h := git.Hash(fmt.Sprintf("%x", sha1.Sum(fmt.Append(nil, i))))
+		on = append(on, h)
+		runs = append(runs, signed(b, x.signer, someRun(h, "r", Passed)))
+	}
+	add(b, x.ledger, runs...)
+	gittest.Git(b, x.dir, "repack", "-adq")
+	if _, err := x.ledger.All(); err != nil { // index and verify
+		b.Fatal(err)
+	}
+	return on
+}
+
+func BenchmarkLedgerOpen10000(b *testing.B) {
+	x := newBench(b)
+	tenThousand(b, x)
+	for b.Loop() {
+		if _, err := OpenLedger(x.repo, []string{x.signer.Public()}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkLedgerForIn10000(b *testing.B) {
+	x := newBench(b)
+	on := tenThousand(b, x)
+	c := check("test", "true")
+	i := 0
+	for b.Loop() {
+		if runs, err := x.ledger.For(on[i%len(on)], c); err != nil || len(runs) != 1 {
+			b.Fatal(runs, err)
+		}
+		i++
+	}
+}
+
+func BenchmarkLedgerAddTo10000(b *testing.B) {
+	x := newBench(b)
+	on := tenThousand(b, x)
+	i := 0
+	for b.Loop() {
+		i++
+		add(b, x.ledger, signed(b, x.signer, someRun(on[i%len(on)], fmt.Sprintf("r%d", i), Passed)))
+	}
+}
