@@ -139,6 +139,15 @@ func ReadPromotions(repo *git.Repo) ([]Promotion, error) {
 	return readAll[Promotion](repo, git.GreenLog)
 }
 
+// ParseDecision reads one line of the queue's log.
+func ParseDecision(line json.RawMessage) (Decision, error) {
+	var d Decision
+	if err := json.Unmarshal(line, &d); err != nil {
+		return d, fmt.Errorf("read a line of the queue's log: %w", err)
+	}
+	return d, nil
+}
+
 func readAll[T any](repo *git.Repo, ref git.Ref) ([]T, error) {
 	var all []T
 	for r, err := range Read(repo, ref, "") {

@@ -1,0 +1,278 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"greenward/internal/config"
+	"greenward/internal/git"
+	"greenward/internal/journal"
+	"greenward/internal/merge"
+)
+
+// maxBlame bounds how far back the change that a conflict met is looked for.
+const maxBlame = 5_000
+
+// candidate makes the commits that would land an entry on a tip, or finds why
+// it cannot land.
+func (l *Lander) candidate(ctx context.Context, e Merge) (Event, error) {
+	w := e.Waiting
+	event, err := l.tryMerge(ctx, w, e.Tip)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("merge %s: %w", w.Entry, context.Cause(ctx))
+	}
+	if errors.Is(err, git.ErrNotFound) {
+		event, err = &Found{Reason: journal.ReasonInvalid, Detail: "objects of the change are missing: push it again (" + err.Error() + ")"}, nil
+	}
+	if err != nil {
+		return l.stumble(ctx, w.Entry, fmt.Errorf("merge %s onto %s: %w", w.Entry, e.Tip.Short(), err)), nil
+	}
+	switch ev := event.(type) {
+	case *Found:
+		ev.Entry = w.Entry
+		ev.Paths = quotePaths(ev.Paths)
+		ev.Detail = git.OneLine(ev.Detail)
+		return *ev, nil
+	case *Merged:
+		ev.Entry = w.Entry
+		return *ev, nil
+	}
+	return nil, fmt.Errorf("merge %s: no outcome", w.Entry)
+}
+
+// stumble sets an entry aside: what is wrong with it must not hold up others.
+func (l *Lander) stumble(ctx context.Context, entry string, err error) Event {
+	zerolog.Ctx(ctx).Error().Str("change", entry).Err(err).Msg("entry set aside")
+	l.pass.stumbled = append(l.pass.stumbled, err)
+	return Stumbled{Entry: entry}
+}
+
+// finding is *Found or *Merged.
+type finding any
+
+func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding, error) {
+	if f := l.wellFormed(w); f != nil {
+		return f, nil
+	}
+	change, err := merge.Find(ctx, l.Hub.Repo, merge.FindInput{Head: w.Head, Main: tip, Green: l.pass.green, Landed: l.landed})
+	if errors.Is(err, merge.ErrUnrelated) {
+		return &Found{Reason: journal.ReasonInvalid, Detail: "the change shares no history with main: base it on main"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(change.Commits) == 0 {
+		f := l.empty(w)
+		f.With = cmp.Or(f.With, string(w.Head)) // the head itself is on main
+		return f, nil
+	}
+	held, found, err := l.fence(change.Trailers(), tip)
+	if err != nil || found != nil {
+		return asFinding(found), err
+	}
+	out, err := l.session.Apply(ctx, merge.Input{
+		Tip: tip, Change: change, Method: l.pass.policy.Queue.Method, Entry: w.Entry, Committer: Committer(l.Now()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(out.Conflicts) > 0 {
+		return l.conflict(change, out, tip)
+	}
+	if out.Empty {
+		return l.empty(w), nil
+	}
+	if found, err := l.inspect(ctx, tip, out.Tip, held.task); err != nil || found != nil {
+		return asFinding(found), err
+	}
+	if held.task != "" {
+		l.pass.claims[w.Entry] = held
+	}
+	return &Merged{Tip: out.Tip, Base: change.Base, Method: out.Method, Task: held.task, Note: out.Note}, nil
+}
+
+// asFinding keeps a nil *Found from becoming a finding.
+func asFinding(f *Found) finding {
+	if f == nil {
+		return nil
+	}
+	return f
+}
+
+// wellFormed refuses what is no branch with commits.
+func (l *Lander) wellFormed(w Waiting) *Found {
+	if _, err := git.QueueRef(w.Name); err != nil {
+		return &Found{Reason: journal.ReasonInvalid, Detail: err.Error()}
+	}
+	if _, err := l.Hub.Commit(w.Head); err != nil {
+		return &Found{Reason: journal.ReasonInvalid, Detail: fmt.Sprintf("queue/%s does not point at a commit that is here: push a commit", w.Name)}
+	}
+	return nil
+}
+
+// landed reports whether a head has landed under another commit name.
+func (l *Lander) landed(head git.Hash) bool {
+	_, ok := l.landedAs(head)
+	return ok
+}
+
+func (l *Lander) landedAs(head git.Hash) (journal.Decision, bool) {
+	for _, d := range l.log.ByHead(head) {
+		if newest, _ := l.log.Find(d.Entry); newest.State == journal.Landed {
+			return newest, true
+		}
+	}
+	for _, d := range l.state.plan {
+		if d.Head == head && d.State == journal.Landed {
+			return d, true
+		}
+	}
+	return journal.Decision{}, false
+}
+
+// empty says where the commits of a head are already.
+func (l *Lander) empty(w Waiting) *Found {
+	f := &Found{Reason: journal.ReasonEmpty, Detail: "main already has all that the change brings"}
+	if d, ok := l.landedAs(w.Head); ok {
+		f.With, f.Detail = d.Entry, fmt.Sprintf("this head landed as %s (%s)", d.Entry, d.Landed.Short())
+	}
+	return f
+}
+
+// conflict names the paths and what the change met there.
+func (l *Lander) conflict(change merge.Change, out merge.Outcome, tip git.Hash) (finding, error) {
+	with, err := l.met(change.Base, tip, out.Conflicts)
+	if err != nil {
+		return nil, err
+	}
+	at := ""
+	if len(change.Commits) > 1 && out.Method == merge.Rebase {
+		at = " in commit " + out.At.Short()
+	}
+	return &Found{
+		Reason: journal.ReasonConflict, Paths: out.Conflicts, With: with,
+		Detail: fmt.Sprintf("%d path(s) conflict with main%s: rebase onto %s and push again", len(out.Conflicts), at, tip.Short()),
+	}, nil
+}
+
+// met is the newest commit of main since base that touched one of the paths:
+// the entry it landed for, or its id.
+func (l *Lander) met(base, tip git.Hash, paths []string) (string, error) {
+	entry, walked := "", 0
+	for c, err := range l.Hub.History(tip, base) {
+		if err != nil {
+			return "", fmt.Errorf("look for what the change met: %w", err)
+		}
+		if walked++; walked > maxBlame || c.Parent().IsZero() {
+			return "", nil
+		}
+		if change, ok := c.Trailers().Get(merge.ChangeKey); ok {
+			entry = change
+		} else if c.Committer.Email != Committer(c.Committer.When).Email {
+			entry = ""
+		}
+		touched, err := l.touched(c, paths)
+		if err != nil {
+			return "", err
+		}
+		if touched && entry != "" {
+			return entry, nil
+		}
+		if touched {
+			return string(c.Hash), nil
+		}
+	}
+	return "", nil
+}
+
+func (l *Lander) touched(c git.Commit, paths []string) (bool, error) {
+	for _, path := range paths {
+		var at [2]git.Entry
+		for i, h := range []git.Hash{c.Tree, c.Parent()} {
+			e, err := l.Hub.Lookup(h, path)
+			if err != nil && !errors.Is(err, git.ErrNotFound) {
+				return false, fmt.Errorf("look at %q in %s: %w", path, h.Short(), err)
+			}
+			at[i] = e
+		}
+		if at[0] != at[1] {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// inspect looks at what would land: the task's file must be gone, the policy
+// must stay well-formed, and the mechanical gate must have nothing to say.
+func (l *Lander) inspect(ctx context.Context, from, to git.Hash, task string) (*Found, error) {
+	if task != "" {
+		file, err := taskFile(l.Hub.Repo, to, task)
+		if err != nil {
+			return nil, err
+		}
+		if file != "" {
+			return &Found{Reason: journal.ReasonInvalid, Paths: []string{file}, Detail: "the hand-off leaves its task's file in place: a change with Task: removes it"}, nil
+		}
+	}
+	paths, err := l.Hub.ChangedPaths(ctx, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("list the changed paths: %w", err)
+	}
+	for _, path := range paths {
+		if path != config.File && path != config.FallbackFile {
+			continue
+		}
+		_, file, err := policyAt(l.Hub.Repo, to)
+		if bad, ok := errors.AsType[*config.Error](err); ok {
+			return &Found{Reason: journal.ReasonPolicy, Paths: []string{file}, Detail: bad.Error()}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return l.gate(from, to, paths)
+}
+
+// quotePaths makes paths fit for JSON: what is no UTF-8 or holds control
+// characters is quoted as git does it.
+func quotePaths(paths []string) []string {
+	quoted := make([]string, len(paths))
+	for i, p := range paths {
+		quoted[i] = quotePath(p)
+	}
+	return quoted
+}
+
+func quotePath(p string) string {
+	plain := true
+	for _, r := range p {
+		plain = plain && r != '\ufffd' && r >= 0x20 && r != 0x7f
+	}
+	if plain {
+		return p
+	}
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range []byte(p) {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c == '\t':
+			b.WriteString(`\t`)
+		case c < 0x20 || c >= 0x7f:
+			fmt.Fprintf(&b, `\%03o`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

@@ -1,0 +1,322 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"greenward/internal/git"
+	"greenward/internal/journal"
+	"greenward/internal/verify"
+)
+
+// MaxBatch is how many decisions one transaction records.
+const MaxBatch = 50
+
+// retryAfter is how long an entry waits after checks that gave no verdict.
+const retryAfter = 30 * time.Second
+
+// Waiting is an entry that asks to land.
+type Waiting struct {
+	Entry string
+	Name  string
+	Head  git.Hash
+	Lane  string
+	Since time.Time
+
+	Landed bool              // the log says so: only its branch is left
+	Failed *journal.Decision // this very head failed its checks before
+}
+
+// State is the whole queue between two events. Its zero value knows nothing.
+type State struct {
+	main     git.Hash // what a record moves from
+	tip      git.Hash // main with all that is planned
+	judged   bool     // a candidate needs a verdict before it lands
+	waiting  []Waiting
+	plan     []journal.Decision
+	current  *Waiting // being merged or judged
+	merged   Merged   // current, when it is being judged
+	deferred map[string]time.Time
+}
+
+// Event is what happened. Sealed.
+type Event interface{ event() }
+
+type (
+	// Read is what a pass found in git.
+	Read struct {
+		Main    git.Hash
+		Closed  bool // frozen or held: nothing is decided
+		Judged  bool // the policy wants a verdict before a landing
+		Waiting []Waiting
+	}
+	// Merged says that the current entry makes a commit on the tip.
+	Merged struct {
+		Entry  string
+		Tip    git.Hash
+		Base   git.Hash
+		Method string
+		Task   string // that its hand-off ends
+		Note   string
+	}
+	// Found says why the current entry cannot land.
+	Found struct {
+		Entry  string
+		Reason string
+		Paths  []string
+		With   string
+		Detail string
+		Task   string
+	}
+	// Judged is the verdict on the current candidate.
+	Judged struct {
+		Entry    string
+		Tip      git.Hash
+		Verdict  verify.Verdict
+		Detail   string
+		Evidence []string
+	}
+	// Stumbled says that the current entry could not be merged or judged for a
+	// reason that blames nobody.
+	Stumbled struct{ Entry string }
+	// Recorded says that the record stands.
+	Recorded struct{}
+	// Raced says that something moved under the record: nothing of it stands.
+	Raced struct{}
+)
+
+func (Read) event()     {}
+func (Merged) event()   {}
+func (Found) event()    {}
+func (Judged) event()   {}
+func (Stumbled) event() {}
+func (Recorded) event() {}
+func (Raced) event()    {}
+
+// Effect is what is to be done next. Sealed.
+type Effect interface{ effect() }
+
+type (
+	// Merge makes the commits of an entry on a tip; answered by Merged or Found.
+	Merge struct {
+		Waiting Waiting
+		Tip     git.Hash
+	}
+	// JudgeTip asks for a verdict on a candidate; answered by Judged.
+	JudgeTip struct {
+		Entry string
+		Tip   git.Hash
+	}
+	// Record makes decisions true in one transaction; answered by Recorded or Raced.
+	Record struct {
+		From, To  git.Hash // equal when nothing lands
+		Decisions []journal.Decision
+	}
+	// Clean removes the branch of an entry that has landed.
+	Clean struct{ Waiting Waiting }
+	// Reread ends the pass and begins another one.
+	Reread struct{}
+	// WakeAt asks for a pass at a time, whatever happens till then.
+	WakeAt struct{ Time time.Time }
+)
+
+func (Merge) effect()    {}
+func (JudgeTip) effect() {}
+func (Record) effect()   {}
+func (Clean) effect()    {}
+func (Reread) effect()   {}
+func (WakeAt) effect()   {}
+
+// Step is the whole queue. It reads no clock, no git, no network, and logs
+// nothing. The state given is not changed.
+func (s State) Step(e Event, now time.Time) (State, []Effect) {
+	s.plan = slices.Clone(s.plan)
+	s.waiting = slices.Clone(s.waiting)
+	switch e := e.(type) {
+	case Read:
+		return s.read(e, now)
+	case Merged:
+		if s.current == nil || s.current.Entry != e.Entry {
+			return s, nil // an answer to a pass that is over
+		}
+		if s.judged {
+			s.merged = e
+			return s, []Effect{JudgeTip{Entry: e.Entry, Tip: e.Tip}}
+		}
+		return s.land(e, nil, now).next(now)
+	case Found:
+		if s.current == nil || s.current.Entry != e.Entry {
+			return s, nil
+		}
+		return s.eject(e, nil, now).next(now)
+	case Judged:
+		if s.current == nil || s.current.Entry != e.Entry || s.merged.Tip != e.Tip {
+			return s, nil
+		}
+		return s.verdict(e, now)
+	case Stumbled:
+		if s.current == nil || s.current.Entry != e.Entry {
+			return s, nil
+		}
+		return s.deferCurrent(now).next(now)
+	case Recorded, Raced:
+		return State{deferred: s.deferred}, []Effect{Reread{}}
+	}
+	return s, nil
+}
+
+func (s State) read(e Read, now time.Time) (State, []Effect) {
+	next := State{main: e.Main, tip: e.Main, judged: e.Judged, deferred: map[string]time.Time{}}
+	var effects []Effect
+	for _, w := range e.Waiting {
+		if w.Landed {
+			effects = append(effects, Clean{w})
+			continue
+		}
+		if until, ok := s.deferred[w.Entry]; ok && now.Before(until) {
+			next.deferred[w.Entry] = until
+			continue
+		}
+		next.waiting = append(next.waiting, w)
+	}
+	if e.Closed {
+		next.waiting = nil
+		return next, effects
+	}
+	next, more := next.next(now)
+	return next, append(effects, more...)
+}
+
+// next takes up the next entry, or records what is planned.
+func (s State) next(now time.Time) (State, []Effect) {
+	s.current, s.merged = nil, Merged{}
+	most := MaxBatch
+	if s.judged {
+		most = 1 // what is decided does not wait for the checks of another entry
+	}
+	for len(s.waiting) > 0 && len(s.plan) < most {
+		w := s.waiting[0]
+		s.waiting = s.waiting[1:]
+		s.current = &w
+		if w.Failed == nil {
+			return s, []Effect{Merge{Waiting: w, Tip: s.tip}}
+		}
+		with := w.Failed.Entry
+		s = s.eject(Found{
+			Entry: w.Entry, Reason: journal.ReasonUnchanged, Paths: w.Failed.Paths, With: with,
+			Detail: "this head failed its checks as " + with + " and will fail again: push another head",
+		}, w.Failed.Evidence, now)
+	}
+	s.current = nil
+	return s.record()
+}
+
+func (s State) record() (State, []Effect) {
+	if len(s.plan) > 0 {
+		return s, []Effect{Record{From: s.main, To: s.tip, Decisions: s.plan}}
+	}
+	wake := time.Time{}
+	for _, until := range s.deferred {
+		if wake.IsZero() || until.Before(wake) {
+			wake = until
+		}
+	}
+	if wake.IsZero() {
+		return s, nil
+	}
+	return s, []Effect{WakeAt{wake}}
+}
+
+func (s State) verdict(e Judged, now time.Time) (State, []Effect) {
+	switch e.Verdict {
+	case verify.Passed:
+		// Only this commit was tested, on this main: it is recorded before
+		// anything else is merged.
+		return s.land(s.merged, e.Evidence, now).record()
+	case verify.Failed:
+		return s.eject(Found{Entry: e.Entry, Reason: journal.ReasonChecks, Detail: e.Detail}, e.Evidence, now).next(now)
+	case verify.Broken, verify.Unknown:
+	}
+	return s.deferCurrent(now).next(now)
+}
+
+// deferCurrent lets the current entry wait, so that it holds up no other.
+func (s State) deferCurrent(now time.Time) State {
+	deferred := map[string]time.Time{s.current.Entry: now.Add(retryAfter)}
+	for entry, until := range s.deferred {
+		if entry != s.current.Entry {
+			deferred[entry] = until
+		}
+	}
+	s.deferred = deferred
+	return s
+}
+
+// land plans the landing of the current entry.
+func (s State) land(m Merged, evidence []string, now time.Time) State {
+	d := s.decision(journal.Landed, now)
+	d.Landed, d.Base, d.Method, d.Task, d.Evidence = &m.Tip, &m.Base, m.Method, m.Task, evidence
+	if m.Note != "" {
+		d.Detail = &m.Note
+	}
+	s.plan = append(s.plan, d)
+	s.tip = m.Tip
+	return s
+}
+
+// eject plans the ejection of the current entry.
+func (s State) eject(f Found, evidence []string, now time.Time) State {
+	d := s.decision(journal.Ejected, now)
+	d.Reason, d.Paths, d.Evidence = &f.Reason, f.Paths, evidence
+	if f.Reason == journal.ReasonSuperseded && f.With == "" {
+		f.With = s.finished(f.Task)
+	}
+	if f.With != "" {
+		d.With = &f.With
+	}
+	if f.Detail != "" {
+		d.Detail = &f.Detail
+	}
+	s.plan = append(s.plan, d)
+	return s
+}
+
+// finished is the planned entry that ends a task.
+func (s State) finished(task string) string {
+	for _, d := range s.plan {
+		if task != "" && d.State == journal.Landed && d.Task == task {
+			return d.Entry
+		}
+	}
+	return ""
+}
+
+func (s State) decision(state string, now time.Time) journal.Decision {
+	onto := s.tip
+	return journal.Decision{
+		Entry: s.current.Entry, Head: s.current.Head, State: state, At: now, Lane: s.current.Lane, Onto: &onto,
+	}
+}
+
+// subject says in one line what decisions a log commit holds.
+func subject(decisions []journal.Decision) string {
+	count := map[string]int{}
+	var order []string
+	for _, d := range decisions {
+		if count[d.State]++; count[d.State] == 1 {
+			order = append(order, d.State)
+		}
+	}
+	text := ""
+	for _, state := range order {
+		if text != "" {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s %d", state, count[state])
+	}
+	if len(decisions) == 1 {
+		text = decisions[0].State + " " + decisions[0].Entry
+	}
+	return text
+}

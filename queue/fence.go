@@ -1,0 +1,89 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"greenward/internal/git"
+	"greenward/internal/journal"
+)
+
+// claim is a lease that a landing ends.
+type claim struct {
+	task string
+	move git.RefUpdate // deletes the ref from the value that was read
+}
+
+// fence lets a hand-off land only while its task is open and its claim is the
+// one that is held. A change without Task: passes.
+func (l *Lander) fence(t git.Trailers, tip git.Hash) (claim, *Found, error) {
+	tasks, ids := distinct(t.All("Task")), distinct(t.All("Claim"))
+	if len(tasks) == 0 {
+		return claim{}, nil, nil
+	}
+	invalid := func(format string, args ...any) (claim, *Found, error) {
+		return claim{}, &Found{Reason: journal.ReasonInvalid, Detail: fmt.Sprintf(format, args...)}, nil
+	}
+	if len(tasks) > 1 {
+		return invalid("the change names %d tasks (%s); one change ends one task", len(tasks), strings.Join(tasks, ", "))
+	}
+	task := tasks[0]
+	ref, err := git.ClaimRef(task)
+	if err != nil || strings.HasPrefix(task, "/") {
+		return invalid("Task: %q is not the name of a task", task)
+	}
+	if len(ids) != 1 || !isClaim(ids[0]) {
+		return invalid("the hand-off of %s wants one Claim: of 12 hexadecimal digits, and has %q", task, ids)
+	}
+	superseded := func(detail string) (claim, *Found, error) {
+		return claim{}, &Found{Reason: journal.ReasonSuperseded, Task: task, Detail: detail, Paths: []string{}}, nil
+	}
+	file, err := taskFile(l.Hub.Repo, tip, task)
+	if err != nil {
+		return claim{}, nil, err
+	}
+	if file == "" {
+		return superseded(fmt.Sprintf("task %s is not open on main any more", task))
+	}
+	held, err := l.Hub.Tip(ref)
+	if err != nil {
+		return claim{}, nil, fmt.Errorf("read the claim on %s: %w", task, err)
+	}
+	if held.IsZero() {
+		return superseded(fmt.Sprintf("nobody holds the claim on %s", task))
+	}
+	c, err := l.Hub.Commit(held)
+	if err != nil {
+		return claim{}, nil, fmt.Errorf("read the claim on %s: %w", task, err)
+	}
+	if id, _ := c.Trailers().Get("Claim"); id != ids[0] {
+		return superseded(fmt.Sprintf("the claim on %s is held as %s by now, not as %s", task, id, ids[0]))
+	}
+	return claim{task: task, move: git.RefUpdate{Ref: ref, Old: held}}, nil, nil
+}
+
+// taskFile is the path of an open task, or empty.
+func taskFile(repo *git.Repo, treeish git.Hash, task string) (string, error) {
+	for _, path := range []string{"tasks/" + task + ".md", "tasks/" + task + "/GOAL.md"} {
+		e, err := repo.Lookup(treeish, path)
+		if err == nil && e.Mode != git.ModeTree {
+			return path, nil
+		}
+		if err != nil && !errors.Is(err, git.ErrNotFound) {
+			return "", fmt.Errorf("look for task %s: %w", task, err)
+		}
+	}
+	return "", nil
+}
+
+func isClaim(id string) bool {
+	return len(id) == 12 && strings.Trim(id, "0123456789abcdef") == ""
+}
+
+func distinct(values []string) []string {
+	values = slices.Clone(values)
+	slices.Sort(values)
+	return slices.Compact(values)
+}

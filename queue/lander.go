@@ -1,0 +1,282 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"greenward/internal/config"
+	"greenward/internal/git"
+	"greenward/internal/journal"
+	"greenward/internal/merge"
+	"greenward/internal/proc"
+	"greenward/internal/verify"
+)
+
+// Judge gives a verdict on a tree; verify.Runner does.
+type Judge interface {
+	Judge(ctx context.Context, s verify.Subject, checks []config.Check, again bool) (verify.Report, error)
+}
+
+// maxRaces bounds how often a call plans again because others moved the refs.
+const maxRaces = 200
+
+// watchEvery is how often Watch reads although nothing woke it.
+const watchEvery = 2 * time.Second
+
+// Committer is who commits on main for the queue, at a time.
+func Committer(when time.Time) git.Identity {
+	return git.Identity{Name: "greenward", Email: "greenward@localhost", When: when.UTC()}
+}
+
+// Lander lands what waits in the queue. Any number of them may work on one hub:
+// each pass holds the hub's lander lock, and every move is a compare-and-swap.
+type Lander struct {
+	Hub   *git.Hub         // required
+	Judge Judge            // nil: a policy that asks for checks is refused
+	Now   func() time.Time // required
+	By    string           // names this process in the log
+	Main  git.Ref          // default: refs/heads/main
+	Green git.Ref          // default: refs/heads/green
+	Held  func() *string   // why the queue is held; nil: it is not
+
+	mu       sync.Mutex
+	state    State
+	log      *journal.QueueLog
+	session  *merge.Session
+	seen     map[string]int // entry to order of first sight
+	sights   int
+	commits  map[git.Hash]Waiting
+	pass     pass
+	judgedBy policyCache
+}
+
+// Landing is what one call decided.
+type Landing struct {
+	Entries []journal.Decision `json:"entries"` // in order; never adoptions
+	Main    git.Hash           `json:"main"`
+	Frozen  *string            `json:"frozen"` // why nothing lands
+	Held    *string            `json:"held"`
+}
+
+// Once processes the queue until no waiting entry can be decided further.
+func (l *Lander) Once(ctx context.Context) (Landing, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	landing, _, err := l.once(ctx)
+	return landing, err
+}
+
+func (l *Lander) once(ctx context.Context) (Landing, time.Time, error) {
+	out := Landing{Entries: []journal.Decision{}}
+	var stumbled []error
+	for races := 0; races < maxRaces; {
+		again, err := l.onePass(ctx)
+		out.Entries = append(out.Entries, l.pass.decided...)
+		out.Main, out.Frozen, out.Held = l.pass.main, l.pass.frozen, l.pass.held
+		if err != nil {
+			return out, time.Time{}, err
+		}
+		stumbled = append(stumbled, l.pass.stumbled...)
+		if !again {
+			return out, l.pass.wake, errors.Join(stumbled...)
+		}
+		if l.pass.raced {
+			races++
+		} else {
+			races = 0
+		}
+	}
+	return out, time.Time{}, fmt.Errorf("land: %d races in a row: something moves %s without end", maxRaces, l.main())
+}
+
+// Watch processes the queue whenever wake says so, and every two seconds, until
+// ctx ends. What goes wrong is logged and tried again.
+func (l *Lander) Watch(ctx context.Context, wake <-chan struct{}) error {
+	for {
+		l.mu.Lock()
+		_, at, err := l.once(ctx)
+		l.mu.Unlock()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		wait := watchEvery
+		if err != nil {
+			// A malformed policy or a full disk is mended from outside, while the lander goes on watching.
+			zerolog.Ctx(ctx).Error().Err(err).Msg("landing stopped")
+			wait = 5 * watchEvery
+		} else if until := at.Sub(l.Now()); !at.IsZero() && until > 0 {
+			wait = min(wait, until)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// pass is what one pass has read and done.
+type pass struct {
+	main    git.Hash
+	green   git.Hash
+	control git.Hash
+	log     git.Hash
+	frozen  *string
+	held    *string
+	policy  config.Config
+	claims  map[string]claim // by entry
+	decided []journal.Decision
+	wake    time.Time
+	raced   bool
+	again   bool
+
+	stumbled []error // entries that were set aside, and why
+}
+
+// onePass holds the lander lock while it reads, plans, records and cleans up.
+// It reports whether there may be more to do.
+func (l *Lander) onePass(ctx context.Context) (again bool, err error) {
+	l.pass = pass{claims: map[string]claim{}}
+	release, err := l.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	if err := l.open(); err != nil {
+		return false, err
+	}
+	if err := l.recover(ctx); err != nil {
+		return false, fmt.Errorf("recover the queue: %w", err)
+	}
+	first, err := l.read(ctx)
+	if err != nil {
+		return false, err
+	}
+	events := []Event{first}
+	for len(events) > 0 {
+		var effects []Effect
+		l.state, effects = l.state.Step(events[0], l.Now())
+		events = events[1:]
+		for _, e := range effects {
+			event, err := l.do(ctx, e)
+			if err != nil {
+				return false, err
+			}
+			if event != nil {
+				events = append(events, event)
+			}
+		}
+	}
+	return l.pass.again, nil
+}
+
+// do makes one effect and gives its answer; nil where there is none.
+func (l *Lander) do(ctx context.Context, e Effect) (Event, error) {
+	switch e := e.(type) {
+	case Merge:
+		return l.candidate(ctx, e)
+	case JudgeTip:
+		return l.judge(ctx, e)
+	case Record:
+		return l.record(ctx, e)
+	case Clean:
+		return nil, l.clean(ctx, []journal.Decision{{Entry: e.Waiting.Entry, Head: e.Waiting.Head}})
+	case Reread:
+		l.pass.again = true
+	case WakeAt:
+		l.pass.wake = e.Time
+	}
+	return nil, nil
+}
+
+func (l *Lander) open() error {
+	if l.log == nil {
+		log, err := journal.LoadQueue(l.Hub.Repo)
+		if err != nil {
+			return err
+		}
+		l.log, l.session = log, merge.New(l.Hub.Repo)
+		l.seen, l.commits = map[string]int{}, map[git.Hash]Waiting{}
+	}
+	return l.log.Refresh()
+}
+
+// lock takes the hub's lander lock, waiting for whoever has it.
+func (l *Lander) lock(ctx context.Context) (func() error, error) {
+	path := filepath.Join(l.Hub.State(), "lock", "lander")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("make the lock directory: %w", err)
+	}
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
+		release, err := proc.Lock(path)
+		if !errors.Is(err, proc.ErrLocked) {
+			return release, err
+		}
+		if err := pause(ctx, wait); err != nil {
+			return nil, fmt.Errorf("wait for the lander lock: %w", err)
+		}
+	}
+}
+
+// pause waits, or ends early with ctx's cause.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+func (l *Lander) main() git.Ref {
+	if l.Main == "" {
+		return "refs/heads/main"
+	}
+	return l.Main
+}
+
+func (l *Lander) green() git.Ref {
+	if l.Green == "" {
+		return "refs/heads/green"
+	}
+	return l.Green
+}
+
+// judge asks the Judge for a verdict on a candidate.
+func (l *Lander) judge(ctx context.Context, e JudgeTip) (Event, error) {
+	checks := l.checks()
+	report, err := l.Judge.Judge(ctx, verify.Subject{Commit: e.Tip}, checks, false)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("judge %s: %w", e.Entry, context.Cause(ctx))
+	}
+	if err != nil {
+		return l.stumble(ctx, e.Entry, fmt.Errorf("judge %s: %w", e.Entry, err)), nil
+	}
+	j := Judged{Entry: e.Entry, Tip: e.Tip, Verdict: report.All()}
+	for _, o := range report.Outcomes {
+		j.Evidence = append(j.Evidence, o.Evidence...)
+		if o.Verdict != verify.Passed && j.Detail == "" {
+			j.Detail = fmt.Sprintf("check %s %s", o.Check, o.Verdict)
+			if o.Why != "" {
+				j.Detail += ": " + o.Why
+			}
+		}
+	}
+	zerolog.Ctx(ctx).Info().Str("change", e.Entry).Stringer("commit", short(e.Tip)).Str("verdict", string(j.Verdict)).Msg("judged")
+	return j, nil
+}
+
+type short git.Hash
+
+func (s short) String() string { return git.Hash(s).Short() }

@@ -1,0 +1,237 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"greenward/internal/config"
+	"greenward/internal/git"
+	"greenward/internal/journal"
+)
+
+// policyCache remembers the newest well-formed policy of a main commit.
+type policyCache struct {
+	main   git.Hash
+	policy config.Config
+}
+
+// maxPolicyWalk bounds how far back a well-formed policy is looked for.
+const maxPolicyWalk = 10_000
+
+// read takes everything that a pass decides on from git.
+func (l *Lander) read(ctx context.Context) (Event, error) {
+	p := &l.pass
+	var err error
+	if p.main, err = l.Hub.Resolve(l.main()); err != nil {
+		return nil, fmt.Errorf("read main: %w", err)
+	}
+	if p.green, err = l.Hub.Tip(l.green()); err != nil {
+		return nil, fmt.Errorf("read green: %w", err)
+	}
+	if p.policy, err = l.policy(ctx, p.main); err != nil {
+		return nil, err
+	}
+	if err := l.controls(); err != nil {
+		return nil, err
+	}
+	if l.Held != nil {
+		p.held = l.Held()
+	}
+	p.log = l.log.Tip()
+	judged, err := l.wantsVerdict()
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := l.waiting()
+	return Read{Main: p.main, Closed: p.frozen != nil || p.held != nil, Judged: judged, Waiting: waiting}, err
+}
+
+// controls reads freeze and thaw. The ref's value is kept: a record proves that
+// it has not moved.
+func (l *Lander) controls() error {
+	tip, err := l.Hub.Tip(git.Control)
+	if err != nil {
+		return fmt.Errorf("read the controls: %w", err)
+	}
+	l.pass.control = tip
+	if tip.IsZero() {
+		return nil
+	}
+	trusted, err := trustedKeys(l.Hub, l.pass.policy)
+	if err != nil {
+		return err
+	}
+	c, err := journal.ReadControls(l.Hub.Repo, trusted)
+	l.pass.frozen = c.Frozen
+	return err
+}
+
+func trustedKeys(hub *git.Hub, policy config.Config) ([]string, error) {
+	key, err := hub.Key()
+	if err != nil {
+		return nil, fmt.Errorf("read the hub's key: %w", err)
+	}
+	return append([]string{key.Public()}, policy.Green.Signers...), nil
+}
+
+// policy is that of a main commit or, where it is malformed, the newest
+// well-formed one before it.
+func (l *Lander) policy(ctx context.Context, main git.Hash) (config.Config, error) {
+	if l.judgedBy.main == main && !main.IsZero() {
+		return l.judgedBy.policy, nil
+	}
+	policy, bad, err := Policy(l.Hub.Repo, main)
+	if err != nil {
+		return policy, err
+	}
+	if bad != nil {
+		zerolog.Ctx(ctx).Warn().Err(bad).Str("commit", main.Short()).Msg("policy was malformed, an older one was used")
+	}
+	l.judgedBy = policyCache{main, policy}
+	return policy, nil
+}
+
+// Policy is the policy that a commit of main is judged by: its own or, where
+// that is malformed, the newest well-formed one of its first-parent history.
+// bad then says what is wrong with its own.
+func Policy(repo *git.Repo, main git.Hash) (policy config.Config, bad, err error) {
+	walked := 0
+	for c, err := range repo.History(main, "") {
+		if err != nil {
+			return policy, bad, fmt.Errorf("read the policy of %s: %w", main.Short(), err)
+		}
+		policy, _, err = policyAt(repo, c.Tree)
+		if _, malformed := errors.AsType[*config.Error](err); !malformed {
+			return policy, bad, err
+		}
+		if bad == nil {
+			bad = err
+		}
+		if walked++; walked > maxPolicyWalk {
+			break
+		}
+	}
+	return policy, nil, fmt.Errorf("find a well-formed policy: %w", bad)
+}
+
+func policyAt(repo *git.Repo, tree git.Hash) (config.Config, string, error) {
+	return config.Load(func(path string) ([]byte, error) {
+		data, err := repo.File(tree, path)
+		if errors.Is(err, git.ErrNotFound) {
+			return nil, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+		}
+		return data, err
+	})
+}
+
+// wantsVerdict reports whether candidates are judged before they land.
+func (l *Lander) wantsVerdict() (bool, error) {
+	policy := l.pass.policy
+	if policy.Queue.Policy == "gated" {
+		if err := policy.NeedChecks(); err != nil {
+			return false, fmt.Errorf("land with queue.policy gated: %w", err)
+		}
+	}
+	if len(l.checks()) == 0 {
+		return false, nil
+	}
+	if l.Judge == nil {
+		return false, errors.New("land: the policy asks for checks before landing, and nothing here runs checks")
+	}
+	return true, nil
+}
+
+// checks are what a candidate must pass before it lands.
+func (l *Lander) checks() []config.Check {
+	if l.pass.policy.Queue.Policy == "gated" {
+		return l.pass.policy.Required()
+	}
+	return l.pass.policy.Smoke()
+}
+
+// waiting lists the queue's branches in the order in which they land.
+func (l *Lander) waiting() ([]Waiting, error) {
+	refs, err := l.Hub.Refs(git.QueuePrefix)
+	if err != nil {
+		return nil, fmt.Errorf("list the queue: %w", err)
+	}
+	var list []Waiting
+	known := make(map[git.Hash]Waiting, len(refs))
+	for _, r := range refs {
+		w, ok := l.commits[r.Hash]
+		if !ok {
+			w = look(l.Hub.Repo, r)
+		}
+		known[r.Hash] = w
+		w.Name = strings.TrimPrefix(string(r.Ref), git.QueuePrefix)
+		w.Entry = git.EntryID(w.Name, r.Hash)
+		if now := l.Now(); w.Since.After(now) {
+			w.Since = now
+		}
+		l.prior(&w)
+		list = append(list, w)
+	}
+	l.commits = known
+	l.order(list)
+	return list, nil
+}
+
+// order sorts entries by arrival: first those that were seen in earlier passes,
+// as they were seen, then the new ones by date and name.
+func (l *Lander) order(list []Waiting) {
+	slices.SortStableFunc(list, func(a, b Waiting) int {
+		return a.Since.Compare(b.Since) // Refs sorts by name, which decides between equal dates
+	})
+	seen := make(map[string]int, len(list))
+	for _, w := range list {
+		at, ok := l.seen[w.Entry]
+		if !ok {
+			l.sights++
+			at = l.sights
+		}
+		seen[w.Entry] = at
+	}
+	l.seen = seen
+	slices.SortStableFunc(list, func(a, b Waiting) int { return seen[a.Entry] - seen[b.Entry] })
+}
+
+// prior adds what the log says about an entry and its head.
+func (l *Lander) prior(w *Waiting) {
+	if d, ok := l.log.Find(w.Entry); ok && d.State == journal.Landed {
+		w.Landed = true
+		return
+	}
+	for _, d := range l.log.ByHead(w.Head) {
+		if d.State == journal.Ejected && d.Reason != nil && *d.Reason == journal.ReasonChecks {
+			w.Failed = &d
+		}
+	}
+}
+
+// look reads a queue branch's head. A head that is no commit is kept: judging
+// it ejects it, alone.
+func look(repo *git.Repo, r git.RefValue) Waiting {
+	w := Waiting{Head: r.Hash, Lane: "unknown"}
+	c, err := repo.Commit(r.Hash)
+	if err != nil {
+		return w // said by candidate, which reads it again
+	}
+	w.Since, w.Lane = c.Committer.When.UTC(), LaneOf(c)
+	return w
+}
+
+// LaneOf is where a change comes from: the role of the agent that handed it
+// off, such as agent/worker for worker-017, or its author's address.
+func LaneOf(c git.Commit) string {
+	if agent, ok := c.Trailers().Get("Agent"); ok {
+		return "agent/" + regexp.MustCompile(`-?[0-9]+$`).ReplaceAllString(git.OneLine(agent), "")
+	}
+	return strings.ToLower(git.OneLine(c.Author.Email))
+}

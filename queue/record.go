@@ -1,0 +1,299 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"greenward/internal/git"
+	"greenward/internal/journal"
+)
+
+// lockAge is how old a ref's lock file is before the git that made it counts as
+// dead; no ref transaction lasts as long.
+const lockAge = 5 * time.Second
+
+// record makes decisions true: the log, main, the claims that end and the heads
+// that are kept move in one transaction, the log first.
+func (l *Lander) record(ctx context.Context, e Record) (Event, error) {
+	for i := range e.Decisions {
+		e.Decisions[i].By = l.By
+	}
+	stale, err := l.stale(e)
+	if err != nil {
+		return nil, err
+	}
+	if stale {
+		l.pass.raced = true
+		return Raced{}, nil
+	}
+	updates, err := l.updates(e)
+	if err != nil {
+		return nil, err
+	}
+	l.at("record before")
+	err = l.transact(ctx, subject(e.Decisions), updates)
+	if race, lost := errors.AsType[*git.RaceError](err); lost {
+		zerolog.Ctx(ctx).Warn().Str("ref", string(race.Ref)).Msg("landing raced, planned again")
+		l.pass.raced = true
+		return Raced{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("land %d entries: %w", len(e.Decisions), err)
+	}
+	l.at("record after")
+	l.pass.main = e.To
+	l.pass.decided = append(l.pass.decided, e.Decisions...)
+	l.tell(ctx, e.Decisions)
+	if err := l.log.Refresh(); err != nil {
+		return nil, err
+	}
+	if err := l.clean(ctx, e.Decisions); err != nil {
+		return nil, err
+	}
+	return Recorded{}, l.settle()
+}
+
+// at marks a moment at which a test may kill the process.
+func (l *Lander) at(label string) { l.Hub.Host().At("queue " + label) }
+
+func (l *Lander) tell(ctx context.Context, decisions []journal.Decision) {
+	for _, d := range decisions {
+		event := zerolog.Ctx(ctx).Info().Str("change", d.Entry)
+		if d.State == journal.Landed {
+			event.Str("commit", d.Landed.Short()).Msg("landed")
+			continue
+		}
+		event.Str("verdict", *d.Reason).Msg("ejected")
+	}
+}
+
+// stale reports whether a branch whose entry is about to be decided has moved.
+func (l *Lander) stale(e Record) (bool, error) {
+	refs, err := l.Hub.Refs(git.QueuePrefix)
+	if err != nil {
+		return false, fmt.Errorf("list the queue: %w", err)
+	}
+	at := map[string]bool{}
+	for _, r := range refs {
+		at[git.EntryID(strings.TrimPrefix(string(r.Ref), git.QueuePrefix), r.Hash)] = true
+	}
+	for _, d := range e.Decisions {
+		if !at[d.Entry] {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// updates are the moves of one transaction, the one that tells the story first.
+func (l *Lander) updates(e Record) ([]git.RefUpdate, error) {
+	lines := make([]any, len(e.Decisions))
+	for i, d := range e.Decisions {
+		lines[i] = d
+	}
+	log, err := journal.Append(l.Hub.Repo, git.QueueLog, subject(e.Decisions), lines, Committer(l.Now()))
+	if err != nil {
+		return nil, err
+	}
+	if log.Old != l.pass.log {
+		// Somebody decided since this pass read the log: that the record fails is what is wanted.
+		log.Old = l.pass.log
+	}
+	updates := []git.RefUpdate{log}
+	if e.From != e.To {
+		updates = append(updates, git.RefUpdate{Ref: l.main(), New: e.To, Old: e.From})
+	}
+	for _, d := range e.Decisions {
+		if c, ok := l.pass.claims[d.Entry]; ok && d.State == journal.Landed {
+			updates = append(updates, c.move)
+		}
+		kept, err := keep(l.Hub.Repo, d)
+		if err != nil {
+			return nil, err
+		}
+		updates = append(updates, kept...)
+	}
+	if !l.pass.control.IsZero() {
+		// Proves that no freeze was ordered since this pass read the controls.
+		updates = append(updates, git.RefUpdate{Ref: git.Control, New: l.pass.control, Old: l.pass.control})
+	}
+	return updates, nil
+}
+
+// keep are the refs that hold the head of an ejected entry: the ejected ref and,
+// where it was the work on a task, a rescue ref.
+func keep(repo *git.Repo, d journal.Decision) ([]git.RefUpdate, error) {
+	if d.State != journal.Ejected {
+		return nil, nil
+	}
+	c, err := repo.Commit(d.Head)
+	if err != nil {
+		return nil, nil //nolint:nilerr // a head that is not here cannot be kept
+	}
+	var updates []git.RefUpdate
+	if ref, err := git.EjectedRef(d.Entry); err == nil {
+		old, err := repo.Tip(ref)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", ref, err)
+		}
+		if old != d.Head {
+			updates = append(updates, git.RefUpdate{Ref: ref, New: d.Head, Old: old})
+		}
+	}
+	task, ok := c.Trailers().Get("Task")
+	if !ok || d.Reason == nil || *d.Reason != journal.ReasonSuperseded {
+		return updates, nil
+	}
+	rescue, err := rescueRef(repo, task, d.Head)
+	if err != nil {
+		return nil, err
+	}
+	if rescue != "" {
+		updates = append(updates, git.RefUpdate{Ref: rescue, New: d.Head})
+	}
+	return updates, nil
+}
+
+// rescueRef is a free rescue ref of a task; empty when it already holds the
+// head, or when the task has no proper name.
+func rescueRef(repo *git.Repo, task string, head git.Hash) (git.Ref, error) {
+	first, err := git.RescueRef(task, 1)
+	if err != nil {
+		return "", nil //nolint:nilerr // such a name has no ref; the ejected ref keeps the head
+	}
+	prefix := strings.TrimSuffix(string(first), "1")
+	refs, err := repo.Refs(prefix)
+	if err != nil {
+		return "", fmt.Errorf("list what was rescued of %s: %w", task, err)
+	}
+	most := 0
+	for _, r := range refs {
+		if r.Hash == head {
+			return "", nil
+		}
+		if n, err := strconv.Atoi(strings.TrimPrefix(string(r.Ref), prefix)); err == nil {
+			most = max(most, n)
+		}
+	}
+	return git.RescueRef(task, most+1)
+}
+
+// transact is a ref transaction that outlives the lock files of a killed git:
+// it waits for the young ones and removes the old ones.
+func (l *Lander) transact(ctx context.Context, reason string, updates []git.RefUpdate) error {
+	for try := 0; ; try++ {
+		err := l.Hub.Transact(ctx, reason, updates)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if _, lost := errors.AsType[*git.RaceError](err); lost || try >= 100 {
+			return err
+		}
+		waits, cleared := l.clearLocks(ctx, updates)
+		if cleared != nil {
+			return errors.Join(err, cleared)
+		}
+		if !waits {
+			return err
+		}
+		if err := pause(ctx, lockAge/50); err != nil {
+			return err
+		}
+	}
+}
+
+// clearLocks removes stale lock files of the refs and reports whether it is
+// worth trying again: one was removed, or is still young.
+func (l *Lander) clearLocks(ctx context.Context, updates []git.RefUpdate) (again bool, err error) {
+	hub := l.Hub
+	for _, u := range updates {
+		name := filepath.Join(hub.Dir(), filepath.FromSlash(string(u.Ref))+".lock")
+		again = again || exists(name)
+	}
+	again = again || exists(filepath.Join(hub.Dir(), "packed-refs.lock"))
+	if !again {
+		return false, nil
+	}
+	var refs []git.Ref
+	for _, u := range updates {
+		refs = append(refs, u.Ref)
+	}
+	removed, err := hub.ClearLocks(refs, lockAge, l.Now())
+	for _, name := range removed {
+		zerolog.Ctx(ctx).Warn().Str("ref", filepath.Base(name)).Msg("lock of a dead git process removed")
+	}
+	return again, err
+}
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+// clean removes the branches of decided entries, each only while it is at the
+// head that was judged. A branch that moved is a new entry and stays.
+func (l *Lander) clean(ctx context.Context, decisions []journal.Decision) error {
+	for range maxRaces {
+		var updates []git.RefUpdate
+		for _, d := range decisions {
+			name, _, ok := cutEntry(d.Entry)
+			ref, err := git.ParseRef(git.QueuePrefix + name)
+			if err != nil || !ok {
+				continue // git does not let such a name be removed here; the log says what it is
+			}
+			at, err := l.Hub.Tip(ref)
+			if err != nil {
+				return fmt.Errorf("read %s: %w", ref, err)
+			}
+			if !at.IsZero() && at == d.Head {
+				updates = append(updates, git.RefUpdate{Ref: ref, Old: d.Head})
+			}
+		}
+		l.at("clean before")
+		err := l.transact(ctx, "clean up the queue", updates)
+		l.at("clean after")
+		if _, lost := errors.AsType[*git.RaceError](err); !lost {
+			return err
+		}
+	}
+	return fmt.Errorf("clean up the queue: %d races in a row", maxRaces)
+}
+
+// cutEntry splits an entry into its name and the digits of its head.
+func cutEntry(entry string) (name, digits string, ok bool) {
+	at := strings.LastIndex(entry, "@")
+	if at < 0 {
+		return entry, "", false
+	}
+	return entry[:at], entry[at+1:], true
+}
+
+// settledPath names the log commit whose branches are all cleaned up. It only
+// saves work: without it the newest transaction is cleaned up again.
+func (l *Lander) settledPath() string {
+	return filepath.Join(l.Hub.State(), "journal", "queue-settled")
+}
+
+func (l *Lander) settle() error {
+	path := l.settledPath()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("note what is settled: %w", err)
+	}
+	l.at("settle before")
+	if err := os.WriteFile(path+".new", []byte(l.log.Tip()), 0o644); err != nil {
+		return fmt.Errorf("note what is settled: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("note what is settled: %w", err)
+	}
+	l.at("settle after")
+	return nil
+}

@@ -1,0 +1,236 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"greenward/internal/git"
+	"greenward/internal/journal"
+)
+
+// ErrNotWaiting says that no branch of that name waits in the queue.
+var ErrNotWaiting = errors.New("nothing of that name waits in the queue")
+
+// awaitEvery is how often Await reads the log.
+const awaitEvery = 50 * time.Millisecond
+
+// SubmitInput asks for a head to land.
+type SubmitInput struct {
+	Hub  *git.Hub // required
+	Head git.Hash // required; a commit whose objects are in the hub
+	Name string   // required: one path component
+}
+
+// Submission is what `submit` prints.
+type Submission struct {
+	Entry string   `json:"entry"`
+	Ref   git.Ref  `json:"ref"`
+	Head  git.Hash `json:"head"`
+}
+
+// Submit puts a change into the hub's queue. The same name and head again are
+// the same entry; another head under a taken name replaces it, as a push would,
+// and is a new entry.
+func Submit(ctx context.Context, in SubmitInput) (Submission, error) {
+	s, err := Entry(in.Name, in.Head)
+	if err != nil {
+		return s, err
+	}
+	if _, err := in.Hub.Commit(in.Head); err != nil {
+		return s, fmt.Errorf("submit %s: %w", s.Entry, err)
+	}
+	for range maxRaces {
+		old, err := in.Hub.Tip(s.Ref)
+		if err != nil {
+			return s, fmt.Errorf("submit %s: %w", s.Entry, err)
+		}
+		if old == in.Head {
+			return s, nil
+		}
+		in.Hub.Host().At("queue submit before")
+		err = in.Hub.Transact(ctx, "submit "+s.Entry, []git.RefUpdate{{Ref: s.Ref, New: in.Head, Old: old}})
+		if _, lost := errors.AsType[*git.RaceError](err); lost {
+			continue
+		}
+		if err != nil {
+			return s, fmt.Errorf("submit %s: %w", s.Entry, err)
+		}
+		in.Hub.Host().At("queue submit after")
+		return s, nil
+	}
+	return s, fmt.Errorf("submit %s: %d races in a row on %s", s.Entry, maxRaces, s.Ref)
+}
+
+// Entry names the entry that a name and a head make, without submitting it.
+func Entry(name string, head git.Hash) (Submission, error) {
+	ref, err := git.QueueRef(name)
+	if err != nil {
+		return Submission{}, fmt.Errorf("submit as %q: %w", name, err)
+	}
+	return Submission{Entry: git.EntryID(name, head), Ref: ref, Head: head}, nil
+}
+
+// Await waits until an entry has landed, been ejected or been withdrawn. An
+// entry whose branch waits is undecided whatever the log said of it before.
+func Await(ctx context.Context, hub *git.Hub, entry string) (journal.Decision, error) {
+	name, digits, ok := cutEntry(entry)
+	ref, err := git.QueueRef(name)
+	if err != nil || !ok {
+		return journal.Decision{}, errors.Join(fmt.Errorf("await %q: not an entry: <name>@<12 digits> is wanted", entry), err)
+	}
+	log, err := journal.LoadQueue(hub.Repo)
+	if err != nil {
+		return journal.Decision{}, err
+	}
+	waited := false
+	for {
+		head, err := hub.Tip(ref)
+		if err != nil {
+			return journal.Decision{}, fmt.Errorf("await %s: %w", entry, err)
+		}
+		waits := strings.HasPrefix(string(head), digits)
+		if err := log.Refresh(); err != nil {
+			return journal.Decision{}, err
+		}
+		d, known := log.Find(entry)
+		switch {
+		case known && d.State == journal.Landed, known && !waits && d.State == journal.Ejected:
+			return d, nil
+		case known && !waits && d.State == journal.Withdrawn, waited && !waits && !head.IsZero():
+			return withdrawn(entry, d), nil
+		case waited && !waits && !known:
+			return withdrawn(entry, d), nil
+		}
+		waited = waited || waits
+		if err := pause(ctx, awaitEvery); err != nil {
+			return journal.Decision{}, fmt.Errorf("await %s: %w", entry, err)
+		}
+	}
+}
+
+func withdrawn(entry string, d journal.Decision) journal.Decision {
+	if d.State != journal.Withdrawn {
+		d = journal.Decision{Entry: entry, Head: d.Head, State: journal.Withdrawn}
+	}
+	return d
+}
+
+// Listing is what `queue` prints.
+type Listing struct {
+	Frozen  *string  `json:"frozen"`
+	Held    *string  `json:"held"`
+	Entries []Listed `json:"entries"`
+}
+
+// Listed is an entry that waits or is being built.
+type Listed struct {
+	journal.Decision
+	Since time.Time
+}
+
+// MarshalJSON adds since to the entry.
+func (l Listed) MarshalJSON() ([]byte, error) {
+	data, err := l.Decision.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(data[:len(data)-1], `,"since":%q}`, l.Since.UTC().Format(time.RFC3339)), nil
+}
+
+// List reads what waits on a hub whose branches have their usual names.
+func List(ctx context.Context, hub *git.Hub) (Listing, error) {
+	l := &Lander{Hub: hub, Now: func() time.Time { return time.Unix(1<<40, 0) }} // no date is in its future
+	return l.List(ctx)
+}
+
+// List reads what waits, in the order in which a fresh lander would land it.
+func (l *Lander) List(ctx context.Context) (Listing, error) {
+	out := Listing{Entries: []Listed{}}
+	reader := &Lander{Hub: l.Hub, Now: l.Now, Main: l.Main, Green: l.Green, Held: l.Held}
+	if err := reader.open(); err != nil {
+		return out, err
+	}
+	main, err := reader.Hub.Tip(reader.main())
+	if err != nil {
+		return out, err
+	}
+	if !main.IsZero() {
+		if reader.pass.policy, err = reader.policy(ctx, main); err != nil {
+			return out, err
+		}
+	}
+	if err := reader.controls(); err != nil {
+		return out, err
+	}
+	waiting, err := reader.waiting()
+	if err != nil {
+		return out, err
+	}
+	out.Frozen = reader.pass.frozen
+	if l.Held != nil {
+		out.Held = l.Held()
+	}
+	for _, w := range waiting {
+		if w.Landed {
+			continue
+		}
+		out.Entries = append(out.Entries, Listed{
+			Decision: journal.Decision{Entry: w.Entry, Head: w.Head, State: "waiting", Lane: w.Lane}, Since: w.Since,
+		})
+	}
+	return out, nil
+}
+
+// Drop takes a change out of the queue; its head is kept as that of an ejected
+// one. When it returns without an error the change will not land.
+func Drop(ctx context.Context, hub *git.Hub, name string, by git.Identity) (journal.Decision, error) {
+	ref, err := git.QueueRef(name)
+	if err != nil {
+		return journal.Decision{}, fmt.Errorf("drop %q: %w", name, err)
+	}
+	for range maxRaces {
+		head, err := hub.Tip(ref)
+		if err != nil {
+			return journal.Decision{}, fmt.Errorf("drop %q: %w", name, err)
+		}
+		if head.IsZero() {
+			return journal.Decision{}, fmt.Errorf("drop %q: %w", name, ErrNotWaiting)
+		}
+		detail := "dropped by " + git.OneLine(by.Name)
+		d := journal.Decision{
+			Entry: git.EntryID(name, head), Head: head, State: journal.Withdrawn, Detail: &detail,
+			At: by.When, Lane: look(hub.Repo, git.RefValue{Ref: ref, Hash: head}).Lane, By: by.Name,
+		}
+		err = drop(ctx, hub, ref, d)
+		if _, lost := errors.AsType[*git.RaceError](err); lost {
+			continue
+		}
+		if err != nil {
+			return journal.Decision{}, fmt.Errorf("drop %q: %w", name, err)
+		}
+		return d, nil
+	}
+	return journal.Decision{}, fmt.Errorf("drop %q: %d races in a row", name, maxRaces)
+}
+
+func drop(ctx context.Context, hub *git.Hub, ref git.Ref, d journal.Decision) error {
+	log, err := journal.Append(hub.Repo, git.QueueLog, "withdrawn "+d.Entry, []any{d}, Committer(d.At))
+	if err != nil {
+		return err
+	}
+	updates := []git.RefUpdate{log, {Ref: ref, Old: d.Head}}
+	kept, err := git.EjectedRef(d.Entry)
+	if err == nil {
+		old, err := hub.Tip(kept)
+		if err != nil {
+			return err
+		}
+		if _, err := hub.Commit(d.Head); err == nil && old != d.Head { // a head that is not here cannot be kept
+			updates = append(updates, git.RefUpdate{Ref: kept, New: d.Head, Old: old})
+		}
+	}
+	return hub.Transact(ctx, "drop "+d.Entry, updates)
+}
