@@ -142,10 +142,12 @@ type Bot struct {
 	mem    *memory
 	client *client
 	read   map[int]reading
+	swept  time.Time
 
 	statsMu sync.Mutex
 	stats   Stats
-	good    time.Time // the end of the last reconcile without an error
+	hints   map[int]bool // pull requests that webhooks named
+	good    time.Time    // the end of the last reconcile without an error
 }
 
 // New opens the bot's memory. Nothing is asked of GitHub before Run or Reconcile.
@@ -183,6 +185,28 @@ func (b *Bot) Wake() {
 	case b.wake <- struct{}{}:
 	default: // one is already asked for, and it will see this too
 	}
+}
+
+// hint names pull requests that may have changed. More than some are left to the poll.
+func (b *Bot) hint(numbers ...int) {
+	b.statsMu.Lock()
+	defer b.statsMu.Unlock()
+	if b.hints == nil {
+		b.hints = map[int]bool{}
+	}
+	for _, n := range numbers {
+		if n > 0 && len(b.hints) < 1000 {
+			b.hints[n] = true
+		}
+	}
+}
+
+func (b *Bot) takeHints() map[int]bool {
+	b.statsMu.Lock()
+	defer b.statsMu.Unlock()
+	taken := b.hints
+	b.hints = nil
+	return taken
 }
 
 // Run reconciles at start, when woken, and each poll period, until ctx ends.

@@ -18,7 +18,7 @@ type memory struct {
 	path string
 
 	Version  int           `json:"version"`
-	Cursor   time.Time     `json:"cursor"`   // all that changed before was dealt with; GitHub's clock
+	Cursor   time.Time     `json:"cursor"`   // all issues that changed before were dealt with; GitHub's clock
 	Cooldown time.Time     `json:"cooldown"` // no request before; our clock
 	Strikes  int           `json:"strikes"`  // rate limits in a row that named no time
 	Pulls    map[int]*pull `json:"pulls"`
@@ -31,7 +31,8 @@ type pull struct {
 	Since   time.Time `json:"since"` // GitHub's clock when Head on Base was first seen
 	Draft   bool      `json:"draft,omitempty"`
 	Before  git.Hash  `json:"before,omitempty"`  // the head seen before it
-	Handled int64     `json:"handled,omitempty"` // the last comment that was decided
+	Read    time.Time `json:"read,omitzero"`     // all comments before were dealt with; GitHub's clock
+	Handled int64     `json:"handled,omitempty"` // the last request that was decided
 	Entry   git.Hash  `json:"entry,omitempty"`   // the head that was submitted
 	Target  string    `json:"target,omitempty"`  // the base it was approved for
 	By      string    `json:"by,omitempty"`      // who approved it

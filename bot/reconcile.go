@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,10 +18,11 @@ import (
 const (
 	firstLook = 7 * 24 * time.Hour  // what changed earlier is not read by a bot that is new here
 	overlap   = 10 * time.Minute    // read twice, for listings that lag or shift while they are paged
+	sweep     = 20                  // pull requests that are read once a poll period though they look unchanged
 	remember  = 30 * 24 * time.Hour // how long a closed pull request is kept in memory
 )
 
-// reading says which state of an issue or pull request was dealt with.
+// reading says which state of an issue was dealt with.
 type reading struct {
 	updated  time.Time
 	comments int
@@ -66,16 +68,24 @@ func (b *Bot) reconcile(ctx context.Context) error {
 	if err := b.mem.save(); err != nil {
 		return err
 	}
-	cursor, errs := b.readComments(ctx, c, open)
+	hints := b.takeHints()
+	errs := b.readPulls(ctx, c, open, hints)
+	cursor := time.Time{}
+	if b.cfg.Runs != nil && !halts(errs) {
+		cursor, err = b.readIssues(ctx, c)
+		errs = append(errs, err)
+	}
 	for _, number := range slices.Sorted(maps.Keys(b.mem.Pulls)) {
 		if halts(errs) {
 			break
 		}
-		if err := b.follow(ctx, c, number, b.mem.Pulls[number], open[number]); err != nil {
+		_, isOpen := open[number]
+		if err := b.follow(ctx, c, number, b.mem.Pulls[number], isOpen); err != nil {
 			errs = append(errs, fmt.Errorf("follow pull request %d: %w", number, err))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
+		b.hint(slices.Collect(maps.Keys(hints))...)
 		return err
 	}
 	b.mem.Cursor = cursor
@@ -92,8 +102,9 @@ func halts(errs []error) bool {
 	return false
 }
 
-// observe lists the open pull requests and notes when each head was first seen.
-func (b *Bot) observe(ctx context.Context, c *client) (open map[int]bool, err error) {
+// observe lists the open pull requests, with the time of their last change, and
+// notes when each head was first seen.
+func (b *Bot) observe(ctx context.Context, c *client) (open map[int]time.Time, err error) {
 	pulls, resp, err := listing(func(o github.ListOptions) ([]*github.PullRequest, *github.Response, error) {
 		return c.PullRequests.List(ctx, c.owner, c.name, &github.PullRequestListOptions{State: "open", ListOptions: o})
 	})
@@ -104,14 +115,14 @@ func (b *Bot) observe(ctx context.Context, c *client) (open map[int]bool, err er
 	if err != nil {
 		return nil, err
 	}
-	open = map[int]bool{}
+	open = map[int]time.Time{}
 	for _, pr := range pulls {
 		head, err := git.ParseHash(pr.GetHead().GetSHA())
 		if err != nil {
 			zerolog.Ctx(ctx).Warn().Err(err).Int("change", pr.GetNumber()).Msg("pull request was passed over")
 			continue // one that cannot be read must not keep the others waiting
 		}
-		open[pr.GetNumber()] = true
+		open[pr.GetNumber()] = pr.GetUpdatedAt().Time
 		p := b.mem.Pulls[pr.GetNumber()]
 		if p == nil {
 			p = &pull{}
@@ -129,72 +140,115 @@ func (b *Bot) observe(ctx context.Context, c *client) (open map[int]bool, err er
 	return open, nil
 }
 
-// readComments reads what changed since the cursor, and returns the next one.
-func (b *Bot) readComments(ctx context.Context, c *client, open map[int]bool) (cursor time.Time, errs []error) {
-	opts := &github.IssueListByRepoOptions{State: "open"}
-	if !b.mem.Cursor.IsZero() {
-		opts.Since = b.mem.Cursor.Add(-overlap)
-	} else {
-		opts.Since = b.cfg.Now().Add(-firstLook).Truncate(time.Second)
-	}
-	items, resp, err := listing(func(o github.ListOptions) ([]*github.Issue, *github.Response, error) {
-		opts.ListOptions = o
-		return c.Issues.ListByRepo(ctx, c.owner, c.name, opts)
-	})
-	if err != nil {
-		return cursor, []error{fmt.Errorf("list the issues that changed: %w", err)}
-	}
-	if cursor, err = clock(resp); err != nil {
-		return cursor, []error{err}
-	}
-	for _, item := range items {
-		if halts(errs) {
-			break
+// readPulls reads the comments of the pull requests that changed, of those that a
+// webhook named, and once a poll period of some others: a date that did not move
+// must not hide a request.
+func (b *Bot) readPulls(ctx context.Context, c *client, open map[int]time.Time, hints map[int]bool) (errs []error) {
+	var list, quiet []int
+	for number, updated := range open {
+		if p := b.mem.Pulls[number]; hints[number] || updated.After(b.readSince(p).Add(overlap-time.Minute)) {
+			list = append(list, number)
+		} else {
+			quiet = append(quiet, number)
 		}
-		state := reading{item.GetUpdatedAt().Time, item.GetComments(), true}
-		if b.read[item.GetNumber()] == state {
+	}
+	if now := b.cfg.Now(); now.Sub(b.swept) >= b.cfg.Poll {
+		slices.SortFunc(quiet, func(x, y int) int {
+			return cmp.Or(b.mem.Pulls[x].Read.Compare(b.mem.Pulls[y].Read), x-y)
+		})
+		list = append(list, quiet[:min(sweep, len(quiet))]...)
+		b.swept = now
+	}
+	slices.Sort(list)
+	for _, number := range list {
+		if halts(errs) {
+			return errs
+		}
+		if err := b.readPull(ctx, c, number, b.mem.Pulls[number]); err != nil {
+			errs = append(errs, fmt.Errorf("read pull request %d: %w", number, err))
+		}
+	}
+	return errs
+}
+
+// readSince is from when on a pull request's comments are not known to be dealt with.
+func (b *Bot) readSince(p *pull) time.Time {
+	if p.Read.IsZero() {
+		return b.cfg.Now().Add(-firstLook).Truncate(time.Second)
+	}
+	return p.Read.Add(-overlap)
+}
+
+func (b *Bot) readPull(ctx context.Context, c *client, number int, p *pull) error {
+	comments, now, err := c.comments(ctx, number, b.readSince(p))
+	if err != nil {
+		return err
+	}
+	for _, comment := range comments {
+		if comment.GetID() <= p.Handled || !c.person(comment.GetUser()) || edited(comment) {
 			continue
 		}
-		if err := b.handle(ctx, c, item, opts.Since); err != nil {
+		commands := slices.DeleteFunc(Commands(comment.GetBody()), func(x Command) bool { return x.Verb != VerbMerge })
+		for _, command := range commands {
+			if err := b.decide(ctx, c, number, p, ask{comment, command}); err != nil {
+				return err
+			}
+		}
+		if len(commands) > 0 {
+			p.Handled = comment.GetID()
+		}
+	}
+	p.Read = now
+	return nil
+}
+
+func (c *client) comments(ctx context.Context, number int, since time.Time) ([]*github.IssueComment, time.Time, error) {
+	list, resp, err := listing(func(o github.ListOptions) ([]*github.IssueComment, *github.Response, error) {
+		return c.Issues.ListComments(ctx, c.owner, c.name, number, &github.IssueListCommentsOptions{Since: &since, ListOptions: o})
+	})
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("list the comments: %w", err)
+	}
+	now, err := clock(resp)
+	return list, now, err
+}
+
+// readIssues reads the issues that changed since the cursor, and returns the next one.
+func (b *Bot) readIssues(ctx context.Context, c *client) (cursor time.Time, err error) {
+	since := b.mem.Cursor.Add(-overlap)
+	if b.mem.Cursor.IsZero() {
+		since = b.cfg.Now().Add(-firstLook).Truncate(time.Second)
+	}
+	items, resp, err := listing(func(o github.ListOptions) ([]*github.Issue, *github.Response, error) {
+		return c.Issues.ListByRepo(ctx, c.owner, c.name, &github.IssueListByRepoOptions{State: "open", Since: since, ListOptions: o})
+	})
+	if err != nil {
+		return cursor, fmt.Errorf("list the issues that changed: %w", err)
+	}
+	if cursor, err = clock(resp); err != nil {
+		return cursor, err
+	}
+	var errs []error
+	for _, item := range items {
+		state := reading{item.GetUpdatedAt().Time, item.GetComments(), true}
+		if item.IsPullRequest() || b.read[item.GetNumber()] == state {
+			continue
+		}
+		comments, _, err := c.comments(ctx, item.GetNumber(), since)
+		if err == nil {
+			err = b.handleIssue(ctx, c, item, comments)
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("read issue %d: %w", item.GetNumber(), err))
+			if halts(errs) {
+				break
+			}
 			continue
 		}
 		state.settled = cursor.Sub(state.updated) > time.Minute
 		b.read[item.GetNumber()] = state
 	}
-	return cursor, errs
-}
-
-func (b *Bot) handle(ctx context.Context, c *client, item *github.Issue, since time.Time) error {
-	number := item.GetNumber()
-	if item.IsPullRequest() && b.mem.Pulls[number] == nil {
-		return nil // it was opened after the listing; the next one has it
-	}
-	comments, _, err := listing(func(o github.ListOptions) ([]*github.IssueComment, *github.Response, error) {
-		return c.Issues.ListComments(ctx, c.owner, c.name, number, &github.IssueListCommentsOptions{Since: &since, ListOptions: o})
-	})
-	if err != nil {
-		return fmt.Errorf("list the comments: %w", err)
-	}
-	if !item.IsPullRequest() {
-		return b.handleIssue(ctx, c, item, comments)
-	}
-	p := b.mem.Pulls[number]
-	for _, comment := range comments {
-		if comment.GetID() <= p.Handled || !c.person(comment.GetUser()) || edited(comment) {
-			continue
-		}
-		for _, command := range Commands(comment.GetBody()) {
-			if command.Verb != VerbMerge {
-				continue
-			}
-			if err := b.decide(ctx, c, number, p, ask{comment, command}); err != nil {
-				return err
-			}
-		}
-		p.Handled = comment.GetID()
-	}
-	return nil
+	return cursor, errors.Join(errs...)
 }
 
 // edited: what it said when its author was looking at the head is not known.

@@ -63,7 +63,7 @@ func describe(p *pull, out Outcome) string {
 	case stateLanded:
 		fmt.Fprintf(&s, "`%s` landed as %s.", p.Entry.Short(), out.Landed)
 	case stateEjected:
-		fmt.Fprintf(&s, "`%s` was ejected: %s. The same head will be ejected again; push a mended one and ask anew.", p.Entry.Short(), code(out.Reason))
+		fmt.Fprintf(&s, "`%s` was ejected: %s. Mend it, push, and ask again.", p.Entry.Short(), code(out.Reason))
 	case stateWithdrawn:
 		s.WriteString("`" + p.Entry.Short() + "` was withdrawn. " + out.Detail)
 		return s.String()

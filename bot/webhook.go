@@ -50,6 +50,8 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request) (int, string) {
 		Repository *struct {
 			FullName string `json:"full_name"`
 		} `json:"repository"`
+		Issue       numbered `json:"issue"`
+		PullRequest numbered `json:"pull_request"`
 	}
 	if err := json.Unmarshal(body, &hint); err != nil {
 		return http.StatusBadRequest, "malformed"
@@ -57,8 +59,13 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request) (int, string) {
 	if hint.Repository != nil && !strings.EqualFold(hint.Repository.FullName, b.cfg.Owner+"/"+b.cfg.Name) || !wakes(r.Header.Get("X-GitHub-Event")) {
 		return http.StatusAccepted, "ignored"
 	}
+	b.hint(hint.Issue.Number, hint.PullRequest.Number) // where to look first, no more
 	b.Wake()
 	return http.StatusAccepted, "accepted"
+}
+
+type numbered struct {
+	Number int `json:"number"`
 }
 
 // wakes reports whether an event can mean something to do. What is left out here
