@@ -1,0 +1,355 @@
+package green
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"greenward/internal/config"
+	"greenward/internal/git"
+	"greenward/internal/verify"
+)
+
+// built is a candidate as objects.
+type built struct {
+	commit git.Hash // of main, or one that no ref holds
+	tree   git.Hash // with main's tasks/
+	idle   []git.Hash
+	broken *Unbuilt
+}
+
+// build makes the tree of a candidate: its main commit without the reverted
+// culprits, newest first, and with the agents' patches.
+func (c *cycle) build(ctx context.Context, cand Candidate) (built, error) {
+	key := strconv.Itoa(cand.At)
+	fixes := ordered(cand.Applied())
+	for _, f := range fixes {
+		key += " " + f.Kind + string(f.Commit)
+	}
+	if b, ok := c.built[key]; ok {
+		return b, nil
+	}
+	base, err := c.repo.Commit(c.frozen.Line[cand.At])
+	if err != nil {
+		return built{}, fmt.Errorf("build a candidate: %w", err)
+	}
+	b := built{commit: base.Hash, tree: base.Tree}
+	for _, f := range fixes {
+		tree, conflicts, noop, err := c.apply(ctx, b.tree, f)
+		if err != nil {
+			return built{}, fmt.Errorf("build %s with %s %s: %w", base.Hash.Short(), f.Kind, f.Commit.Short(), err)
+		}
+		if len(conflicts) > 0 {
+			b.broken = &Unbuilt{Fix: f.Commit, Why: "later work stands on it: " + strings.Join(quoted(conflicts), ", ")}
+			c.built[key] = b
+			return b, nil
+		}
+		if noop {
+			b.idle = append(b.idle, f.Commit)
+			continue
+		}
+		b.tree = tree
+	}
+	if b.tree != base.Tree {
+		if b.commit, err = c.commitTree(b.tree, base); err != nil {
+			return built{}, err
+		}
+	}
+	c.built[key] = b
+	return b, nil
+}
+
+// ordered puts the reverts first, newest culprit first, and the patches after.
+func ordered(fixes []Fix) []Fix {
+	out := slices.Clone(fixes)
+	slices.SortStableFunc(out, func(a, b Fix) int {
+		switch {
+		case a.Kind != b.Kind && a.Kind == RepairAgent:
+			return 1
+		case a.Kind != b.Kind && b.Kind == RepairAgent:
+			return -1
+		case a.Kind == RepairAgent:
+			return 0
+		}
+		return b.From - a.From
+	})
+	return out
+}
+
+func (c *cycle) apply(ctx context.Context, onto git.Hash, f Fix) (git.Hash, []string, bool, error) {
+	if f.Kind == RepairRevert {
+		return c.session.Revert(ctx, onto, f.Commit)
+	}
+	commit, err := c.repo.Commit(f.Commit)
+	if err != nil {
+		return "", nil, false, err
+	}
+	return c.session.Transplant(ctx, onto, commit.Parent(), f.Commit)
+}
+
+// commitTree writes a commit that no ref will hold, the same for the same tree.
+func (c *cycle) commitTree(tree git.Hash, parent git.Commit) (git.Hash, error) {
+	by := c.e.identity()
+	by.When = parent.Committer.When
+	h, err := c.repo.WriteCommit(git.CommitInput{
+		Tree: tree, Parents: []git.Hash{parent.Hash}, Author: by, Committer: by, Message: "candidate\n",
+	})
+	if err != nil {
+		return "", fmt.Errorf("write a candidate: %w", err)
+	}
+	return h, nil
+}
+
+func quoted(paths []string) []string {
+	var out []string
+	for _, p := range paths[:min(len(paths), 5)] {
+		out = append(out, strconv.Quote(p))
+	}
+	return out
+}
+
+// judge answers Judge.
+func (c *cycle) judge(ctx context.Context, j Judge) (Event, error) {
+	b, err := c.build(ctx, j.Cand)
+	if err != nil {
+		return nil, err
+	}
+	if b.broken != nil {
+		return *b.broken, nil
+	}
+	ids := j.Checks
+	if ids == nil {
+		var refused *Unbuilt
+		if ids, refused, err = c.expect(b); err != nil || refused != nil {
+			return deref(refused), err
+		}
+	}
+	event := Judged{Expected: ids, Idle: b.idle}
+	before := map[string]Seen{}
+	for _, again := range []bool{false, true}[:1+btoi(j.Again)] {
+		seen, ran, err := c.ask(ctx, b, ids, again)
+		if err != nil {
+			return nil, err
+		}
+		event.Ran += ran
+		for i, o := range seen {
+			seen[i].Fresh = freshly(before[o.ID], o)
+			before[o.ID] = o
+		}
+		event.Seen = seen
+		if j.Again && !again && ran > 0 && allFresh(seen) {
+			break // nothing was known, so this run is a fresh one already
+		}
+	}
+	zerolog.Ctx(ctx).Debug().Str("commit", string(b.commit)).Strs("check", ids).Int("runs", event.Ran).Msg("judged")
+	return event, nil
+}
+
+func deref(u *Unbuilt) Event {
+	if u == nil {
+		return nil
+	}
+	return *u
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func allFresh(seen []Seen) bool {
+	return !slices.ContainsFunc(seen, func(o Seen) bool { return o.Fresh == "" })
+}
+
+// freshly is what the newest run said, by comparison with what was known.
+func freshly(before, after Seen) verify.Verdict {
+	switch {
+	case after.Passes > before.Passes:
+		return verify.Passed
+	case after.Fails > before.Fails:
+		return verify.Failed
+	case after.Runs > before.Runs:
+		return verify.Unknown
+	}
+	return ""
+}
+
+// expect lists the checks that a candidate has to pass, or says why it may not
+// be green whatever they say.
+func (c *cycle) expect(b built) ([]string, *Unbuilt, error) {
+	own, err := readPolicy(c.repo, b.tree)
+	if bad, malformed := errors.AsType[*config.Error](err); malformed {
+		return nil, &Unbuilt{Why: bad.Error()}, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	old := c.old
+	if own.blob != c.own.blob && c.accepted && !c.isAccepted(own) {
+		old = c.world.old
+	}
+	if gone := weakened(own, old); len(gone) > 0 {
+		return nil, &Unbuilt{Why: strings.Join(gone, "; ")}, nil
+	}
+	if err := own.NeedChecks(); err != nil {
+		return nil, &Unbuilt{Why: err.Error()}, nil
+	}
+	var ids []string
+	for _, d := range demands(own, old) {
+		if _, ok := c.needs[d.ID]; ok && c.needs[d.ID].Check.Def() != d.Check.Def() {
+			d.ID = d.Check.Name + "#" + d.Check.Def() // the candidate's definition is not the snapshot's
+		}
+		c.needs[d.ID] = d
+		ids = append(ids, d.ID)
+	}
+	return ids, nil, nil
+}
+
+// ask has checks judged and reads the answers.
+func (c *cycle) ask(ctx context.Context, b built, ids []string, again bool) ([]Seen, int, error) {
+	subject := verify.Subject{Tree: b.tree}
+	var checks []config.Check
+	for _, id := range ids {
+		k := c.needs[id].Check
+		checks = append(checks, k)
+	}
+	if b.commit == c.main || slices.Contains(c.frozen.Line, b.commit) || slices.ContainsFunc(checks, func(k config.Check) bool { return k.History }) {
+		subject.Commit = b.commit
+	}
+	if len(checks) == 0 {
+		return nil, 0, nil
+	}
+	report, err := c.e.Judge.Judge(ctx, subject, checks, again)
+	if err != nil {
+		return nil, 0, fmt.Errorf("judge %s: %w", b.commit.Short(), err)
+	}
+	var seen []Seen
+	for _, id := range ids {
+		k := c.needs[id].Check
+		at := slices.IndexFunc(report.Outcomes, func(o verify.Outcome) bool {
+			return o.Check == k.Name && (o.Def == "" || o.Def == k.Def())
+		})
+		if at < 0 {
+			continue // not reported: the core waits for it
+		}
+		o := report.Outcomes[at]
+		if o.Verdict != verify.Passed && (o.Output != "" || c.outputs[id].Check == "") {
+			c.outputs[id] = o
+		}
+		seen = append(seen, Seen{
+			ID: id, Verdict: o.Verdict, Passes: o.Passes, Fails: o.Fails, Hangs: o.Timeouts,
+			Runs: o.Runs, Cause: o.Cause, Why: o.Why,
+		})
+	}
+	return seen, report.Ran, nil
+}
+
+// mend answers Mend: it asks the agent and takes its patch, or says why not.
+func (c *cycle) mend(ctx context.Context, s State, m Mend) (Event, error) {
+	b, err := c.build(ctx, m.Cand)
+	if err != nil {
+		return nil, err
+	}
+	if b.broken != nil {
+		return NotMended{b.broken.Why}, nil
+	}
+	bare, err := c.repo.WithoutTasks(b.tree)
+	if err != nil {
+		return nil, fmt.Errorf("strip tasks/: %w", err)
+	}
+	in := FixInput{Commit: c.main, Tree: bare, Culprits: m.Culprits, Protected: c.own.Green.Protected}
+	for _, f := range m.Failing {
+		out := c.outputs[f.ID]
+		out.Check, out.Verdict = c.needs[f.ID].Check.Name, verify.Failed
+		in.Failing = append(in.Failing, out)
+		in.Checks = append(in.Checks, c.needs[f.ID].Check)
+	}
+	if len(in.Checks) > 0 {
+		in.Check = in.Checks[0]
+	}
+	fix, err := c.e.Fixer.Fix(ctx, in)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("mend %s: %w", c.main.Short(), ctx.Err())
+	}
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("commit", string(c.main)).Msg("repair refused")
+		return NotMended{git.OneLine(err.Error())}, nil
+	}
+	return c.takePatch(ctx, b, bare, fix, s)
+}
+
+// takePatch checks what a patch touches and stores it as a commit on the tree
+// that it mends.
+func (c *cycle) takePatch(ctx context.Context, b built, bare git.Hash, fix FixResult, s State) (Event, error) {
+	mended, err := c.repo.WithoutTasks(fix.Tree)
+	if errors.Is(err, git.ErrNotFound) {
+		return NotMended{"its tree is not in the hub"}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the patch: %w", err)
+	}
+	if mended == bare {
+		return NotMended{"it changes nothing"}, nil
+	}
+	paths, err := c.repo.ChangedPaths(ctx, bare, mended)
+	if err != nil {
+		return nil, fmt.Errorf("read the patch: %w", err)
+	}
+	for _, path := range paths {
+		if c.isProtected(path) {
+			return NotMended{fmt.Sprintf("it touches %q, which is protected", path)}, nil
+		}
+	}
+	tree, err := c.repo.WithTasksOf(mended, c.main)
+	if err != nil {
+		return nil, fmt.Errorf("put tasks/ back: %w", err)
+	}
+	by := c.e.identity()
+	message := git.Message{Subject: "mend"}
+	message.Trailers = agentTrailers(message.Trailers, fix)
+	if text := git.OneLine(fix.Summary); text != "" {
+		message.Subject = clip(text, 72)
+	}
+	commit, err := c.repo.WriteCommit(git.CommitInput{
+		Tree: tree, Parents: []git.Hash{b.commit}, Author: by, Committer: by, Message: message.String(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store the patch: %w", err)
+	}
+	f := Fix{Kind: RepairAgent, Commit: commit, From: s.last(), Culprits: s.guilty()}
+	if all := s.failing(); len(all) > 0 {
+		f.Check = all[0].ID
+	}
+	return Mended{f}, nil
+}
+
+// isProtected holds for the policy's globs, and always for the policy itself.
+func (c *cycle) isProtected(path string) bool {
+	return path == config.File || path == config.FallbackFile ||
+		slices.ContainsFunc(c.own.Green.Protected, func(glob string) bool { return config.Match(glob, path) })
+}
+
+func agentTrailers(t git.Trailers, fix FixResult) git.Trailers {
+	if agent := git.OneLine(fix.Agent); agent != "" {
+		t = t.With("Agent", agent)
+	}
+	if model := git.OneLine(fix.Model); model != "" {
+		t = t.With("Model", model)
+	}
+	return t
+}
+
+func clip(s string, n int) string {
+	r := []rune(s)
+	if len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}

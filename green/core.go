@@ -1,0 +1,481 @@
+package green
+
+import (
+	"slices"
+	"time"
+
+	"greenward/internal/git"
+	"greenward/internal/verify"
+)
+
+// Bounds of one cycle.
+const (
+	maxRounds  = 8  // searches for a further culprit in the repaired line
+	maxProbes  = 96 // probes of one search, re-runs included
+	maxMends   = 2  // patches asked of the fixup agent
+	maxPrefix  = 8  // shorter prefixes that are judged whole
+	maxSuspect = 10 // commits listed when no single one can be named
+)
+
+// Kinds of a Fix, and of a promotion's Repair.
+const (
+	RepairNone     = "none"
+	RepairPrefix   = "prefix"
+	RepairRevert   = "revert"
+	RepairSubset   = "subset"
+	RepairAgent    = "agent"
+	RepairRollback = "rollback"
+)
+
+// Kinds of a culprit.
+const (
+	KindChange      = "change"
+	KindFlake       = "flake"
+	KindEnvironment = "environment"
+	KindUndecided   = "undecided"
+)
+
+// Fix is one thing that a candidate has beyond its main commit.
+type Fix struct {
+	Kind     string     // RepairRevert or RepairAgent
+	Commit   git.Hash   // revert: the culprit; agent: the commit whose patch mends
+	From     int        // the place in the line from which it applies
+	Culprits []git.Hash // whom it answers
+	Check    string
+}
+
+// Candidate is a tree that could be green: a place in the line, with fixes.
+type Candidate struct {
+	At    int
+	Fixes []Fix
+}
+
+// Applied are the fixes that matter at the candidate's place.
+func (c Candidate) Applied() []Fix {
+	var on []Fix
+	for _, f := range c.Fixes {
+		if f.From <= c.At {
+			on = append(on, f)
+		}
+	}
+	return on
+}
+
+// Frozen is all that a cycle knows of the world; nothing of it is read again.
+type Frozen struct {
+	Snapshot git.Hash
+	Line     []git.Hash     // Line[0] is the good end (zero: none), then main's commits that green does not contain, oldest first
+	Rests    bool           // green rests on Line[0]
+	Born     map[string]int // checks that green's policy does not have, and where in the line they begin
+	Carry    []Fix          // repairs that green already holds
+	Must     bool           // a person asked for one of them
+	Repair   []string       // in the order to try
+	Fixer    bool           // an agent can be asked
+	Held     string         // why a person holds green
+	Gone     bool           // main no longer contains the commit that green rests on
+	Same     bool           // nothing to promote that green does not already hold
+	Weakened []string       // required checks that the candidate's policy takes away
+	Policy   string         // what is wrong with the candidate's policy
+	Tired    bool           // this snapshot was held red several times, and nothing changed
+}
+
+// Seen is what a judgement said of one check.
+type Seen struct {
+	ID      string
+	Verdict verify.Verdict
+	Passes  int
+	Fails   int
+	Hangs   int // time-outs
+	Runs    int
+	Fresh   verify.Verdict // of the run that was asked for; empty: none was made
+	Cause   verify.Cause
+	Why     string
+}
+
+// failed reports whether the check counts as failed: a second time-out does, for
+// the search finds out whether the parent passes.
+func (o Seen) failed() bool {
+	return o.Verdict == verify.Failed || o.hung()
+}
+
+func (o Seen) hung() bool { return o.Hangs >= 2 && o.Passes == 0 && !o.Verdict.Conclusive() }
+
+// Event is what happened.
+//
+//sumtype:decl
+type Event interface{ event() }
+
+// Opened begins a cycle.
+type Opened struct{ Frozen Frozen }
+
+// Judged answers Judge.
+type Judged struct {
+	Expected []string // the checks that had to be judged
+	Seen     []Seen
+	Ran      int
+	Idle     []git.Hash // fixes that changed nothing at this place
+}
+
+// Unbuilt answers Judge where the tree could not be made, or may not be green.
+type Unbuilt struct {
+	Fix git.Hash // the fix that does not apply; zero: the tree itself is refused
+	Why string
+}
+
+// Mended answers Mend.
+type Mended struct{ Fix Fix }
+
+// NotMended answers Mend where no patch came.
+type NotMended struct{ Why string }
+
+func (Opened) event()    {}
+func (Judged) event()    {}
+func (Unbuilt) event()   {}
+func (Mended) event()    {}
+func (NotMended) event() {}
+
+// Effect is what is to be done next.
+//
+//sumtype:decl
+type Effect interface{ effect() }
+
+// Judge asks for the verdict of a candidate.
+type Judge struct {
+	Cand   Candidate
+	Checks []string // nil: all that its policies require
+	Again  bool     // run even where there is evidence
+}
+
+// Mend asks the fixup agent for a patch.
+type Mend struct {
+	Cand     Candidate
+	Failing  []Seen
+	Culprits []git.Hash
+}
+
+// Promote ends the cycle with a new green.
+type Promote struct {
+	Cand   Candidate
+	Repair string
+	Checks []Seen
+}
+
+// Hold ends the cycle: green stays, and someone or something has to act.
+type Hold struct{ Reason, Detail string }
+
+// Wait ends the cycle: a verdict is still to come.
+type Wait struct{ Reason, Detail string }
+
+// Rest ends the cycle: there is nothing to do.
+type Rest struct{ Reason string }
+
+func (Judge) effect()   {}
+func (Mend) effect()    {}
+func (Promote) effect() {}
+func (Hold) effect()    {}
+func (Wait) effect()    {}
+func (Rest) effect()    {}
+
+// Culprit is a commit that was found out.
+type Culprit struct {
+	At         int
+	Commit     git.Hash
+	Check      string
+	Kind       string
+	Confidence float64
+}
+
+// goal says what a judgement is for.
+type goal int
+
+const (
+	goalNone goal = iota
+	goalSnapshot
+	goalCarried
+	goalReverted
+	goalMended
+	goalPrefix
+	goalBase
+	goalProbe
+	goalControl
+	goalEnvironment
+	goalCulprit
+	goalMend // waiting for the agent
+)
+
+// State is where a cycle stands. The zero value has not begun.
+type State struct {
+	In       Frozen
+	Verdict  verify.Verdict // of the snapshot itself
+	Fixes    []Fix          // what the candidate has beyond the line
+	Idle     []git.Hash     // fixes that changed nothing at the snapshot
+	Stuck    []git.Hash     // culprits whose revert does not apply
+	Culprits []Culprit
+	Alerts   []string
+	Runs     int
+
+	goal     goal
+	cand     Candidate
+	tries    int             // re-runs asked for by the current judgement
+	fresh    map[string]int  // check → passes less fails of fresh runs
+	seen     map[string]Seen // of the current candidate
+	all      []string        // what the current candidate must pass
+	todo     []string        // failing checks without a culprit yet
+	search   search
+	strategy int
+	rounds   int
+	mends    int
+	dirty    bool  // fixes were added that no judgement has seen
+	red      []int // places seen to fail in this cycle
+	prefixes []int
+}
+
+// Step is the whole cycle. It reads no clock, no git, no network, and logs
+// nothing. A state whose last effect ended the cycle takes no further event.
+func (s State) Step(e Event, _ time.Time) (State, []Effect) {
+	s.Alerts = slices.Clip(s.Alerts)
+	switch e := e.(type) {
+	case Opened:
+		return s.open(e.Frozen)
+	case Judged:
+		s.Runs += e.Ran
+		return s.judged(e)
+	case Unbuilt:
+		return s.unbuilt(e)
+	case Mended:
+		s.Fixes = append(slices.Clip(s.Fixes), e.Fix)
+		return s.assess(goalMended, s.head())
+	case NotMended:
+		return s.notMended(e.Why)
+	}
+	return s, nil
+}
+
+func (s State) open(in Frozen) (State, []Effect) {
+	s = State{In: in, Verdict: verify.Unknown}
+	switch {
+	case in.Held != "":
+		return s.hold(ReasonManual, in.Held)
+	case in.Gone:
+		s.Alerts = append(s.Alerts, "history: main no longer contains the commit that green rests on; `greenward green release` adopts the new main")
+		return s.hold(ReasonHistory, "main was rewritten below the commit that green rests on")
+	case in.Same:
+		return s, []Effect{Rest{"nothing newer than green"}}
+	case in.Policy != "":
+		s.Alerts = append(s.Alerts, "policy-malformed: "+in.Policy)
+		return s.hold(ReasonPolicy, in.Policy)
+	case len(in.Weakened) > 0:
+		for _, w := range in.Weakened {
+			s.Alerts = append(s.Alerts, "policy-weakened: "+w)
+		}
+		return s.hold(ReasonPolicy, "the snapshot's policy is weaker than green's; `greenward green policy accept "+string(in.Snapshot)+"` accepts it")
+	case in.Tired:
+		s.Verdict = verify.Failed
+		return s.hold(ReasonRed, "no repair was found in several cycles; main has to move, or `greenward green release` starts again")
+	}
+	return s.assess(goalSnapshot, Candidate{At: s.last()})
+}
+
+func (s State) last() int { return len(s.In.Line) - 1 }
+
+// head is the snapshot with all fixes.
+func (s State) head() Candidate { return Candidate{At: s.last(), Fixes: s.Fixes} }
+
+// assess judges a candidate by all that its policies require.
+func (s State) assess(g goal, c Candidate) (State, []Effect) {
+	s.goal, s.cand, s.tries, s.all = g, c, 0, nil
+	s.seen, s.fresh = map[string]Seen{}, map[string]int{}
+	s.dirty = false
+	return s, []Effect{Judge{Cand: c}}
+}
+
+// ask judges one check at one place of the repaired line.
+func (s State) ask(g goal, at int, again bool) (State, []Effect) {
+	s.goal, s.cand, s.tries, s.all = g, Candidate{At: at, Fixes: s.Fixes}, 0, []string{s.search.check}
+	s.seen, s.fresh = map[string]Seen{}, map[string]int{}
+	s.search.probes++
+	return s, []Effect{Judge{Cand: s.cand, Checks: s.all, Again: again}}
+}
+
+func (s State) judged(e Judged) (State, []Effect) {
+	s = s.record(e)
+	switch s.goal {
+	case goalControl, goalEnvironment:
+		return s.controlled()
+	case goalProbe:
+		return s.probed()
+	}
+	failed, open := s.sort()
+	if s.goal == goalSnapshot && s.tries == 0 && len(failed) > 0 && len(s.In.Carry) > 0 {
+		return s.carry()
+	}
+	if unsettled := s.unsettled(failed, open); len(unsettled) > 0 && s.tries < 2 {
+		s.tries++
+		return s, []Effect{Judge{Cand: s.cand, Checks: unsettled, Again: true}}
+	}
+	if s.goal == goalSnapshot {
+		s.Verdict = verdictOf(s.all, s.seen)
+		s = s.noteFlakes(failed)
+	}
+	if len(failed) > 0 && len(s.cand.Applied()) == 0 {
+		s.red = append(slices.Clip(s.red), s.cand.At)
+	}
+	switch {
+	case s.goal == goalBase:
+		return s.based(failed, open)
+	case s.goal == goalCulprit:
+		return s.confirmed(failed, open)
+	case len(open) > 0 && s.goal != goalPrefix:
+		return s.inconclusive(open)
+	}
+	return s.assessed(failed, open)
+}
+
+// record merges a judgement into what is known of the current candidate.
+func (s State) record(e Judged) State {
+	if s.all == nil {
+		s.all = e.Expected
+	}
+	seen, fresh := map[string]Seen{}, map[string]int{}
+	for k, v := range s.seen {
+		seen[k] = v
+	}
+	for k, v := range s.fresh {
+		fresh[k] = v
+	}
+	for _, o := range e.Seen {
+		seen[o.ID] = o
+		switch o.Fresh {
+		case verify.Passed:
+			fresh[o.ID]++
+		case verify.Failed:
+			fresh[o.ID]--
+		}
+	}
+	s.seen, s.fresh = seen, fresh
+	if s.cand.At == s.last() {
+		for _, h := range e.Idle {
+			if !slices.Contains(s.Idle, h) {
+				s.Idle = append(slices.Clip(s.Idle), h)
+			}
+		}
+	}
+	return s
+}
+
+// sort lists the expected checks that failed, and those without an answer. A
+// check that is expected and was not reported has none.
+func (s State) sort() (failed, open []string) {
+	for _, id := range s.all {
+		switch o := s.seen[id]; {
+		case o.Verdict == verify.Passed:
+		case o.failed():
+			failed = append(failed, id)
+		default:
+			open = append(open, id)
+		}
+	}
+	return failed, open
+}
+
+// unsettled are the checks that have to run once more: those that failed, until
+// the failure counts, and those that broke or hung once.
+func (s State) unsettled(failed, open []string) []string {
+	var again []string
+	for _, id := range failed {
+		if o := s.seen[id]; !o.hung() && (o.Fails < 2 || o.Fails <= o.Passes) {
+			again = append(again, id)
+		}
+	}
+	for _, id := range open {
+		o := s.seen[id]
+		if s.tries == 0 && o.Runs > 0 && (o.Verdict == verify.Broken || o.Cause == verify.CauseTimeout) {
+			again = append(again, id)
+		}
+	}
+	return again
+}
+
+func (s State) noteFlakes(failed []string) State {
+	for _, id := range s.all {
+		if o := s.seen[id]; o.Fails > 0 && !slices.Contains(failed, id) {
+			s.Culprits = append(slices.Clip(s.Culprits), Culprit{
+				At: s.cand.At, Commit: s.In.Snapshot, Check: id, Kind: KindFlake,
+				Confidence: float64(o.Passes) / float64(o.Passes+o.Fails),
+			})
+		}
+	}
+	return s
+}
+
+// carry tries the repairs that green already holds before a new search.
+func (s State) carry() (State, []Effect) {
+	s.Verdict = verdictOf(s.all, s.seen)
+	s.Fixes = s.In.Carry
+	return s.assess(goalCarried, s.head())
+}
+
+// assessed goes on after a whole judgement whose failures are settled.
+func (s State) assessed(failed, open []string) (State, []Effect) {
+	if len(failed) == 0 && len(open) == 0 {
+		if s.goal == goalSnapshot && s.In.Must {
+			return s.carry()
+		}
+		return s.promote()
+	}
+	switch s.goal {
+	case goalMended:
+		s.Fixes = s.Fixes[:len(s.Fixes)-1]
+		s.Alerts = append(s.Alerts, "repair-failed: the agent's patch does not pass "+list(failed))
+		return s.repair()
+	case goalPrefix:
+		return s.shorten()
+	case goalReverted:
+		if s.rounds++; s.rounds >= maxRounds {
+			s.Alerts = append(s.Alerts, "repair-failed: still red after many culprits")
+			s.strategy++
+			return s.repair()
+		}
+	}
+	s.todo = failed
+	return s.nextSearch()
+}
+
+func (s State) promote() (State, []Effect) {
+	p := Promote{Cand: s.cand, Repair: RepairNone}
+	if s.cand.At < s.last() {
+		p.Repair = RepairPrefix
+	}
+	for _, f := range s.Effective(s.cand) {
+		if f.Kind == RepairAgent || p.Repair != RepairAgent {
+			p.Repair = f.Kind
+		}
+	}
+	for _, id := range s.all {
+		p.Checks = append(p.Checks, s.seen[id])
+	}
+	return s, []Effect{p}
+}
+
+// Effective are the fixes of a candidate that change something.
+func (s State) Effective(c Candidate) []Fix {
+	return slices.DeleteFunc(c.Applied(), func(f Fix) bool {
+		return c.At == s.last() && slices.Contains(s.Idle, f.Commit)
+	})
+}
+
+// Contained is the place of the newest main commit whose whole first-parent
+// history is in the candidate's tree.
+func (s State) Contained(c Candidate) int {
+	at := c.At
+	for _, f := range s.Effective(c) {
+		if f.Kind == RepairRevert {
+			at = min(at, f.From-1)
+		}
+	}
+	return at
+}
+
+func (s State) hold(reason, detail string) (State, []Effect) {
+	return s, []Effect{Hold{reason, detail}}
+}

@@ -1,0 +1,30 @@
+// Package green moves the branch that is always releasable. It owns the cycle
+// that judges main's tip, finds what broke it, repairs it and promotes the result
+// as one signed commit, the form of that commit and its verification, and holds,
+// releases and rollbacks. It does not run checks (verify), does not land anything
+// on main (queue) and does not write repairs itself (agents, through Fixer).
+//
+// The core (Step) is pure: it sees what was frozen and what was judged, and asks
+// for the next effect. Cycle freezes, runs effects and makes the promotion. The
+// core keeps nothing between cycles: evidence is in the ledger, decisions are in
+// git, so a cycle that was killed starts from the beginning and soon is where it was.
+//
+//	opened ─► snapshot ─passed──────────────────────────────► promote
+//	   │         │failed twice
+//	   │         ├─ repairs of earlier cycles ─► carried ─passed─► promote
+//	   │         ▼
+//	   │      base ─► probe … ─► control ─► culprit       one search per failing check
+//	   │         └───────┬──────────┘          │
+//	   │         the good end fails too        ▼
+//	   │                 ▼            revert · agent · prefix ─passed─► promote
+//	   ▼           hold environment            │ failed: the next culprit, in the
+//	 rest, hold                                ▼ repaired line, at most 8 times
+//	                                       hold red
+//
+// Broken and unknown verdicts never start a search: they hold or wait.
+//
+// Provisional until the posterior of the green work: a failure counts once it
+// failed twice and more often than it passed (two of three); a culprit's
+// confidence is 1 − 0.02^fails, the chance that a check which fails by accident in
+// one run of fifty did not do so every time.
+package green

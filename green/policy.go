@@ -1,0 +1,84 @@
+package green
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"greenward/internal/config"
+	"greenward/internal/git"
+)
+
+// policy is a .greenward.yml at some tree.
+type policy struct {
+	config.Config
+	path string // empty: the tree has none
+	blob git.Hash
+}
+
+// readPolicy reads the policy of a commit or tree. A malformed one is a *config.Error.
+func readPolicy(repo *git.Repo, treeish git.Hash) (policy, error) {
+	cfg, path, err := config.Load(func(path string) ([]byte, error) {
+		data, err := repo.File(treeish, path)
+		if errors.Is(err, git.ErrNotFound) {
+			return nil, fs.ErrNotExist
+		}
+		return data, err
+	})
+	if err != nil {
+		return policy{path: path}, fmt.Errorf("read the policy of %s: %w", treeish.Short(), err)
+	}
+	p := policy{Config: cfg, path: path}
+	if path != "" {
+		entry, err := repo.Lookup(treeish, path)
+		if err != nil {
+			return policy{}, fmt.Errorf("read the policy of %s: %w", treeish.Short(), err)
+		}
+		p.blob = entry.Hash
+	}
+	return p, nil
+}
+
+// demand is one check that a candidate must pass.
+type demand struct {
+	ID    string // the check's name; another definition of the same name has its hash behind it
+	Check config.Check
+}
+
+// demands are what the candidate's own policy requires, and what green's does
+// where it says something else. old is nil where green has no say: there is no
+// green yet, or a person accepted the candidate's policy.
+func demands(own policy, old *policy) []demand {
+	var all []demand
+	for _, c := range own.Required() {
+		all = append(all, demand{c.Name, c})
+	}
+	if old == nil {
+		return all
+	}
+	for _, c := range old.Required() {
+		mine, ok := own.Check(c.Name)
+		switch {
+		case !ok || !mine.Required:
+			all = append(all, demand{c.Name, c})
+		case mine.Def() != c.Def():
+			all = append(all, demand{c.Name + "#" + c.Def(), c})
+		}
+	}
+	return all
+}
+
+// weakened lists the required checks of green's policy that the candidate's no
+// longer requires.
+func weakened(own policy, old *policy) []string {
+	if old == nil {
+		return nil
+	}
+	var gone []string
+	for _, c := range old.Required() {
+		if mine, ok := own.Check(c.Name); !ok || !mine.Required {
+			gone = append(gone, fmt.Sprintf("%s is required by green's policy and not by the snapshot's", c.Name))
+		}
+	}
+	return gone
+}

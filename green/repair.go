@@ -1,0 +1,257 @@
+package green
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"greenward/internal/git"
+	"greenward/internal/verify"
+)
+
+// Reasons of a hold or a wait.
+const (
+	ReasonManual      = "manual"
+	ReasonHistory     = "history"
+	ReasonPolicy      = "policy"
+	ReasonEnvironment = "environment"
+	ReasonInfra       = "infra"
+	ReasonMissing     = "missing-check"
+	ReasonPending     = "waiting-for-ci"
+	ReasonRed         = "red"
+	ReasonDebt        = "debt"
+	ReasonBusy        = "busy"
+)
+
+// repair tries the next means, in the order of the configuration.
+func (s State) repair() (State, []Effect) {
+	for s.strategy < len(s.In.Repair) {
+		name := s.In.Repair[s.strategy]
+		switch name {
+		case RepairRevert:
+			if s = s.addReverts(); s.dirty {
+				return s.assess(goalReverted, s.head())
+			}
+		case RepairAgent:
+			if s.In.Fixer && s.mends < maxMends {
+				s.mends++
+				s.goal, s.cand = goalMend, s.head()
+				return s, []Effect{Mend{Cand: s.cand, Failing: s.failing(), Culprits: s.guilty()}}
+			}
+			if !s.In.Fixer {
+				s.Alerts = append(s.Alerts, "repair-skipped: no fixup agent is configured (agents.model, and OPENAI_API_KEY or OPENAI_BASE_URL)")
+			}
+		case RepairPrefix:
+			s.strategy++
+			s.prefixes = s.shorter()
+			return s.shorten()
+		default:
+			s.Alerts = append(s.Alerts, fmt.Sprintf("repair-skipped: %s is not available yet", name))
+		}
+		s.strategy++
+	}
+	return s.hold(ReasonRed, "no repair made the required checks pass: "+s.blamed())
+}
+
+// addReverts leaves out every culprit that is named and can still be left out.
+func (s State) addReverts() State {
+	for _, c := range s.Culprits {
+		has := slices.ContainsFunc(s.Fixes, func(f Fix) bool { return f.Kind == RepairRevert && f.Commit == c.Commit })
+		root := c.At == 1 && s.In.Line[0].IsZero() // nothing would be left, and nothing to rest on
+		if c.Kind != KindChange || has || root || slices.Contains(s.Stuck, c.Commit) {
+			continue
+		}
+		s.Fixes = append(slices.Clip(s.Fixes), Fix{
+			Kind: RepairRevert, Commit: c.Commit, From: c.At, Culprits: []git.Hash{c.Commit}, Check: c.Check,
+		})
+		s.dirty = true
+	}
+	return s
+}
+
+// failing is what the agent has to mend: of the last whole judgement of the
+// snapshot with its fixes, or what was searched for.
+func (s State) failing() []Seen {
+	var all []Seen
+	for _, c := range s.Culprits {
+		if c.Kind == KindFlake || slices.ContainsFunc(all, func(o Seen) bool { return o.ID == c.Check }) {
+			continue
+		}
+		all = append(all, Seen{ID: c.Check, Verdict: verify.Failed})
+	}
+	return all
+}
+
+// guilty are the culprits that are named and not left out.
+func (s State) guilty() []git.Hash {
+	var all []git.Hash
+	for _, c := range s.Culprits {
+		out := slices.ContainsFunc(s.Fixes, func(f Fix) bool { return f.Commit == c.Commit })
+		if c.Kind == KindChange && !out && !slices.Contains(all, c.Commit) {
+			all = append(all, c.Commit)
+		}
+	}
+	return all
+}
+
+func (s State) notMended(why string) (State, []Effect) {
+	s.Alerts = append(s.Alerts, "repair-failed: the agent gave no patch: "+why)
+	return s.repair()
+}
+
+// unbuilt goes on where a candidate could not be made.
+func (s State) unbuilt(e Unbuilt) (State, []Effect) {
+	switch s.goal {
+	case goalCarried:
+		s.Alerts = append(s.Alerts, fmt.Sprintf("repair-dropped: %s no longer applies: %s", e.Fix.Short(), e.Why))
+		return s.uncarry(e.Fix)
+	case goalReverted:
+		s.Alerts = append(s.Alerts, fmt.Sprintf("revert-refused: %s: %s", e.Fix.Short(), e.Why))
+		return s.unrevert(e.Fix)
+	case goalMended:
+		s.Fixes = s.Fixes[:len(s.Fixes)-1]
+		s.Alerts = append(s.Alerts, "repair-refused: the agent's patch: "+e.Why)
+		return s.repair()
+	case goalPrefix:
+		return s.shorten()
+	case goalProbe:
+		s.search.skip = append(slices.Clip(s.search.skip), s.cand.At)
+		return s.probe()
+	case goalBase, goalControl, goalEnvironment, goalCulprit:
+		return s.undecided(s.suspects())
+	}
+	return s.hold(ReasonPolicy, e.Why)
+}
+
+// uncarry drops a repair of an earlier cycle that main has outgrown.
+func (s State) uncarry(fix git.Hash) (State, []Effect) {
+	s.Fixes = without(s.Fixes, fix)
+	s.In.Carry = without(s.In.Carry, fix)
+	if fix.IsZero() || len(s.Fixes) == 0 {
+		s.Fixes, s.In.Carry, s.In.Must = nil, nil, false
+		return s.assess(goalSnapshot, s.head())
+	}
+	return s.assess(goalCarried, s.head())
+}
+
+// unrevert gives up on one revert and keeps the others.
+func (s State) unrevert(fix git.Hash) (State, []Effect) {
+	if fix.IsZero() { // the tree itself is refused: leave out none of them
+		for _, f := range s.Fixes {
+			if f.Kind == RepairRevert {
+				s.Stuck = append(slices.Clip(s.Stuck), f.Commit)
+			}
+		}
+		s.Fixes = slices.DeleteFunc(slices.Clone(s.Fixes), func(f Fix) bool { return f.Kind == RepairRevert })
+		s.strategy++
+		return s.repair()
+	}
+	s.Stuck = append(slices.Clip(s.Stuck), fix)
+	s.Fixes = without(s.Fixes, fix)
+	s.strategy++
+	if len(s.Fixes) == 0 {
+		return s.repair()
+	}
+	s.strategy-- // the rest may do
+	return s.assess(goalReverted, s.head())
+}
+
+func without(fixes []Fix, commit git.Hash) []Fix {
+	return slices.DeleteFunc(slices.Clone(fixes), func(f Fix) bool { return f.Commit == commit })
+}
+
+// shorter lists the places that a shorter promotion could end at: the newest
+// that were not seen to fail, then the one before the oldest culprit.
+func (s State) shorter() []int {
+	var places []int
+	for at := s.last() - 1; at > 0 && len(places) < maxPrefix; at-- {
+		if !slices.Contains(s.red, at) {
+			places = append(places, at)
+		}
+	}
+	before := s.last()
+	for _, c := range s.Culprits {
+		if c.Kind == KindChange {
+			before = min(before, c.At-1)
+		}
+	}
+	if before > 0 && before < s.last() && !slices.Contains(places, before) {
+		places = append(places, before)
+	}
+	return places
+}
+
+func (s State) shorten() (State, []Effect) {
+	if len(s.prefixes) == 0 {
+		return s.repair()
+	}
+	at := s.prefixes[0]
+	s.prefixes = s.prefixes[1:]
+	return s.assess(goalPrefix, Candidate{At: at, Fixes: s.In.Carry})
+}
+
+// inconclusive ends the cycle where a verdict is missing: nobody is to blame.
+func (s State) inconclusive(open []string) (State, []Effect) {
+	if s.goal == goalSnapshot {
+		s.Verdict = verdictOf(s.all, s.seen)
+	}
+	reason, detail := ReasonPending, ""
+	for _, id := range open {
+		o := s.seen[id]
+		switch {
+		case o.Verdict == verify.Broken:
+			reason, detail = ReasonInfra, describe(id, o)
+		case reason != ReasonInfra && o.Runs > 0 && o.Cause != verify.CausePending:
+			reason, detail = ReasonMissing, describe(id, o)
+		case detail == "":
+			detail = describe(id, o)
+		}
+	}
+	if reason == ReasonPending {
+		return s, []Effect{Wait{reason, detail}}
+	}
+	s.Alerts = append(s.Alerts, reason+": "+detail)
+	return s.hold(reason, detail)
+}
+
+func describe(id string, o Seen) string {
+	switch {
+	case o.ID == "":
+		return fmt.Sprintf("check %s is required and was not reported", id)
+	case o.Why != "":
+		return fmt.Sprintf("check %s is %s: %s", id, o.Verdict, o.Why)
+	}
+	return fmt.Sprintf("check %s is %s", id, o.Verdict)
+}
+
+// blamed says in words what the searches found.
+func (s State) blamed() string {
+	var words []string
+	for _, c := range s.Culprits {
+		if c.Kind != KindFlake {
+			words = append(words, fmt.Sprintf("%s (%s, %s)", c.Check, c.Commit.Short(), c.Kind))
+		}
+	}
+	if len(words) == 0 {
+		return "no culprit is known"
+	}
+	return strings.Join(words[:min(len(words), 4)], ", ")
+}
+
+// verdictOf is the verdict of the required checks together.
+func verdictOf(all []string, seen map[string]Seen) verify.Verdict {
+	worst := verify.Passed
+	for _, id := range all {
+		switch v := seen[id].Verdict; {
+		case seen[id].failed():
+			return verify.Failed
+		case v == verify.Broken:
+			worst = verify.Broken
+		case v != verify.Passed && worst != verify.Broken:
+			worst = verify.Unknown
+		}
+	}
+	return worst
+}
+
+func list(ids []string) string { return strings.Join(ids, ", ") }
