@@ -92,6 +92,8 @@ type Loop struct {
 	talked  int
 	spent   model.Usage
 	began   time.Time
+
+	answeredBy string // the model, as the server names it
 }
 
 // recentCalls is how far back equal calls are counted: alternating between a few
@@ -189,7 +191,7 @@ func (l *Loop) ask(ctx context.Context) (model.Reply, Cut, error) {
 		return model.Reply{}, "", fmt.Errorf("ask the model: %w", err)
 	}
 	l.steps++
-	l.spent = l.spent.Add(reply.Usage)
+	l.spent, l.answeredBy = l.spent.Add(reply.Usage), reply.Model
 	// Calls need ids to be answered; a server may leave them out or repeat them.
 	for i := range reply.Message.Calls {
 		if reply.Message.Calls[i].ID == "" {

@@ -136,13 +136,30 @@ func (ws *Workspace) Remove() error {
 // remove deletes the files first and the register last, so that a crash between
 // leaves a register that the next sweep follows.
 func remove(base string) error {
-	if err := os.RemoveAll(base); err != nil {
-		return err
+	for _, dir := range []string{base, spoolDir(base)} {
+		if err := removeAll(dir); err != nil {
+			return err
+		}
 	}
 	if err := os.Remove(base + ".owner"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
+}
+
+// removeAll removes a directory even where something in it was made read-only,
+// as the caches of some build tools are.
+func removeAll(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return os.Chmod(path, 0o700) //nolint:gosec // a directory that is about to go
+	})
+	return errors.Join(err, os.RemoveAll(dir))
 }
 
 // Rescue saves everything that removing the workspace would lose and returns the

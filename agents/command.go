@@ -1,0 +1,140 @@
+package agents
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"greenward/agents/model"
+	"greenward/agents/prompts"
+	"greenward/internal/git"
+	"greenward/internal/proc"
+)
+
+// CommandMind lets any command do the work: the task on its stdin, the workspace
+// as its current directory. Its exit code proves nothing; what it left in the
+// working tree is the work.
+type CommandMind struct {
+	Argv  []string      // required
+	Time  time.Duration // most for one start; 0: 45 minutes
+	Env   []string      // KEY=VALUE, on top of the job's
+	Tries int           // starts for one text before blocked; 0: 2
+}
+
+// Begin only remembers the job.
+func (m *CommandMind) Begin(_ context.Context, job Job) (Session, error) {
+	if len(m.Argv) == 0 || m.Argv[0] == "" {
+		return nil, errors.New("start a worker: its command is empty; set agents.roles.worker.command")
+	}
+	intro, err := prompts.Render("command", prompts.Facts{Agent: job.Agent, Run: job.Run, Task: job.Task.ID, Checks: job.Checks})
+	if err != nil {
+		return nil, err
+	}
+	s := &commandSession{mind: *m, job: job, intro: intro.Text}
+	s.mind.Argv = slices.Clone(m.Argv)
+	return s, job.Transcript.Add(Event{Kind: EventStart, Role: "worker", Task: job.Task.ID, Prompt: intro.Hash, Text: strings.Join(m.Argv, " ")})
+}
+
+// commandSession is one command at one task. Each text starts the command anew.
+type commandSession struct {
+	mind  CommandMind
+	job   Job
+	intro string
+	said  string // the task, told again to every later start
+}
+
+// Work starts the command until its files are acceptable, or its tries are used up.
+func (s *commandSession) Work(ctx context.Context, text string, accept Accept) (Report, error) {
+	if s.said == "" {
+		s.said = text
+	} else {
+		text = s.said + "\n\n" + text
+	}
+	tries := cmp.Or(s.mind.Tries, 2)
+	for try := 1; ; try++ {
+		report, err := s.start(ctx, s.intro+"\n\n"+text+"\n")
+		if err != nil {
+			return Report{}, err
+		}
+		refusal, err := accept(ctx, report)
+		if err != nil || refusal == "" {
+			return report, err
+		}
+		if err := s.job.Transcript.Add(Event{Kind: EventNote, Text: refusal}); err != nil {
+			return Report{}, err
+		}
+		if try == tries {
+			report.Outcome = Blocked
+			report.Notes = append([]string{refusal}, report.Notes...)
+			return report, nil
+		}
+		text += "\n\nYou worked on this already; the files are as you left them. " + refusal
+	}
+}
+
+// start runs the command once. How it ended is told, and is no proof of anything.
+func (s *commandSession) start(ctx context.Context, text string) (Report, error) {
+	argv := strings.Join(s.mind.Argv, " ")
+	if err := s.job.Transcript.Add(Event{Kind: EventCall, Tool: argv, Text: text}); err != nil {
+		return Report{}, err
+	}
+	before, err := s.state(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	out := proc.NewCapture(4<<10, 12<<10, nil)
+	result, err := proc.Run(ctx, proc.Command{
+		Name: s.mind.Argv[0], Args: s.mind.Argv[1:], Dir: s.job.Workspace.Dir(), Env: append(append([]string(nil), s.job.Env...), s.mind.Env...),
+		Stdin: strings.NewReader(text), Stdout: out, Stderr: out, Timeout: cmp.Or(s.mind.Time, 45*time.Minute),
+	})
+	if errors.Is(err, proc.ErrNotFound) {
+		return Report{}, fmt.Errorf("start the worker command: %w", err)
+	}
+	if err != nil {
+		return Report{}, fmt.Errorf("run the worker command %q: %w", s.mind.Argv[0], err)
+	}
+	if err := s.job.Transcript.Add(Event{Kind: EventResult, Tool: argv, Text: out.String(), Took: result.Took, Outcome: result.String()}); err != nil {
+		return Report{}, err
+	}
+	report := Report{Outcome: Done, Summary: s.job.Task.Title, Notes: []string{fmt.Sprintf("%s ended: %s", s.mind.Argv[0], result)}}
+	after, err := s.state(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	switch {
+	case !result.OK() && after == before:
+		report.Outcome = Failed // it did nothing, and says so
+	case !result.OK():
+		report.Outcome = Partial
+	}
+	if last := lastLines(out.String(), 5); last != "" {
+		report.Notes = append(report.Notes, last)
+	}
+	return report, s.job.Transcript.Add(Event{Kind: EventEnd, Outcome: string(report.Outcome)})
+}
+
+// state is where HEAD stands and what the files are.
+func (s *commandSession) state(ctx context.Context) ([2]git.Hash, error) {
+	head, err := s.job.Workspace.Head(ctx)
+	if err != nil && !errors.Is(err, git.ErrNotFound) {
+		return [2]git.Hash{}, err
+	}
+	tree, err := s.job.Workspace.Snapshot(ctx)
+	return [2]git.Hash{head, tree}, err
+}
+
+// lastLines is the end of an output, for the planner to read.
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// Spent is nothing that could be counted here.
+func (s *commandSession) Spent() model.Usage { return model.Usage{} }
+
+// Close ends nothing: the command has ended.
+func (s *commandSession) Close() error { return nil }

@@ -1,0 +1,151 @@
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"greenward/agents/model"
+	"greenward/agents/prompts"
+)
+
+// ModelMind works with a model and the tools of agents/tools.
+type ModelMind struct {
+	Client model.Client // required
+	Model  string       // empty: the client's
+	Effort string
+	Limits Limits           // of one task
+	Now    func() time.Time // required
+}
+
+// Begin opens a conversation about the job.
+func (m *ModelMind) Begin(_ context.Context, job Job) (Session, error) {
+	system, err := prompts.Render("worker", prompts.Facts{Agent: job.Agent, Run: job.Run, Task: job.Task.ID, Checks: job.Checks})
+	if err != nil {
+		return nil, err
+	}
+	box, err := openToolbox(toolboxInput{Tree: job.Workspace, Env: job.Env})
+	if err != nil {
+		return nil, err
+	}
+	hands, err := box.all()
+	if err != nil {
+		return nil, errors.Join(err, box.Close())
+	}
+	s := &modelSession{box: box}
+	s.loop = Loop{
+		Client: m.Client, Model: m.Model, Effort: m.Effort, System: system, Limits: m.Limits, Transcript: job.Transcript, Now: m.Now,
+		Tools: append(hands, s.handOff()), Finals: "`hand_off`",
+	}
+	return s, job.Transcript.Add(Event{Kind: EventStart, Role: "worker", Task: job.Task.ID, Prompt: system.Hash, Model: m.Model})
+}
+
+type modelSession struct {
+	loop   Loop
+	box    *toolbox
+	accept Accept
+	report Report
+}
+
+// Work continues the conversation to its hand-off.
+func (s *modelSession) Work(ctx context.Context, text string, accept Accept) (Report, error) {
+	s.accept, s.report = accept, Report{}
+	cut, err := s.loop.Run(ctx, text)
+	if err != nil {
+		return Report{}, err
+	}
+	if cut != "" {
+		s.report = Report{
+			Outcome: Blocked, Summary: "stopped: " + string(cut),
+			Notes: []string{fmt.Sprintf("stopped by the harness: %s, after %d replies and %d tokens", cut, s.loop.Steps(), s.loop.Spent().Total())},
+		}
+	}
+	s.report.Model = s.loop.answeredBy
+	return s.report, s.loop.Transcript.Add(Event{Kind: EventEnd, Outcome: string(s.report.Outcome), Text: s.report.Summary})
+}
+
+// Spent is what the conversation has used.
+func (s *modelSession) Spent() model.Usage { return s.loop.Spent() }
+
+// Close ends the tools.
+func (s *modelSession) Close() error { return s.box.Close() }
+
+// texts is a list of strings; a lone string is a list of one, as models write it.
+type texts []string
+
+// UnmarshalJSON accepts a string, a list of strings, or null.
+func (t *texts) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*t = nil
+		if strings.TrimSpace(one) != "" {
+			*t = texts{one}
+		}
+		return nil
+	}
+	var many []string
+	if err := json.Unmarshal(data, &many); err != nil {
+		return errors.New("a list of strings is wanted")
+	}
+	*t = many
+	return nil
+}
+
+const handOffSchema = `{"type":"object","required":["outcome","summary"],"additionalProperties":false,"properties":{
+"outcome":{"type":"string","enum":["done","partial","blocked","failed"]},
+"summary":{"type":"string","description":"one line: what changed, as a commit subject"},
+"details":{"type":"string","description":"optional: more on what and why, for the commit's body"},
+"notes":{"type":"array","items":{"type":"string"},"description":"what the planner must know"},
+"concerns":{"type":"array","items":{"type":"string"}},
+"deviations":{"type":"array","items":{"type":"string"},"description":"where you left the task as written, and why"},
+"findings":{"type":"array","items":{"type":"string"},"description":"what you saw that is not your task"},
+"feedback":{"type":"array","items":{"type":"string"},"description":"what would make such tasks better"}}}`
+
+func (s *modelSession) handOff() Tool {
+	return Tool{
+		Def: model.ToolDef{
+			Name: "hand_off", Parameters: json.RawMessage(handOffSchema),
+			Description: "Ends the task. The files of the working tree are taken as they are. Call it once, when nothing is left to do.",
+		},
+		Run: s.take,
+	}
+}
+
+// take reads a hand-off, and lets the harness look at the files before it counts.
+func (s *modelSession) take(ctx context.Context, call model.ToolCall) (Result, error) {
+	var in struct {
+		Outcome    Outcome `json:"outcome"`
+		Summary    string  `json:"summary"`
+		Details    string  `json:"details"`
+		Notes      texts   `json:"notes"`
+		Concerns   texts   `json:"concerns"`
+		Deviations texts   `json:"deviations"`
+		Findings   texts   `json:"findings"`
+		Feedback   texts   `json:"feedback"`
+	}
+	if err := call.Decode(&in); err != nil {
+		return Result{}, err
+	}
+	if !in.Outcome.valid() {
+		return Result{}, fmt.Errorf("outcome %q: done, partial, blocked or failed is wanted", in.Outcome)
+	}
+	if strings.TrimSpace(in.Summary) == "" {
+		return Result{}, errors.New("summary: one line on what changed is wanted")
+	}
+	report := Report{
+		Outcome: in.Outcome, Summary: in.Summary, Details: in.Details, Notes: in.Notes, Concerns: in.Concerns,
+		Deviations: in.Deviations, Findings: in.Findings, Feedback: in.Feedback,
+	}
+	refusal, err := s.accept(ctx, report)
+	if err != nil {
+		return Result{}, &harnessError{err}
+	}
+	if refusal != "" {
+		return Result{Text: refusal}, nil
+	}
+	s.report = report
+	return Result{Text: "handed off", End: true}, nil
+}

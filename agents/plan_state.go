@@ -1,0 +1,218 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"greenward/internal/git"
+)
+
+const scratchpadFile = "SCRATCHPAD.md"
+
+// planState is what a planner's ref holds: its scratchpad as a file, its cursor
+// as a trailer, and a plan that is on its way.
+type planState struct {
+	Seen       git.Hash // the newest main commit that the planner has answered
+	Mark       string   // the caller's cursor
+	Scratchpad string
+
+	Plan       git.Hash // head of a submitted plan that answers Seen; zero when settled
+	Before     git.Hash // the cursor before that plan
+	MarkBefore string
+
+	commit git.Hash // what the ref held
+}
+
+func (p *Planner) ref() (git.Ref, error) { return git.PlannerRef(p.Path) }
+
+// readState reads the planner's ref; before its first episode there is none.
+func (p *Planner) readState() (planState, error) {
+	ref, err := p.ref()
+	if err != nil {
+		return planState{}, err
+	}
+	tip, err := p.Repo.Tip(ref)
+	if err != nil || tip.IsZero() {
+		return planState{}, err
+	}
+	commit, err := p.Repo.Commit(tip)
+	if err != nil {
+		return planState{}, fmt.Errorf("read the cursor of %s: %w", p.Path, err)
+	}
+	t := commit.Trailers()
+	get := func(key string) string { v, _ := t.Get(key); return v }
+	s := planState{commit: tip, Mark: get("Mark"), MarkBefore: get("Mark-Before")}
+	for key, into := range map[string]*git.Hash{keySeen: &s.Seen, "Plan": &s.Plan, "Before": &s.Before} {
+		if value := get(key); value != "" {
+			if *into, err = git.ParseHash(value); err != nil {
+				return planState{}, fmt.Errorf("read the cursor of %s: %s: %w", p.Path, key, err)
+			}
+		}
+	}
+	pad, err := p.Repo.File(tip, scratchpadFile)
+	if err != nil && !errors.Is(err, git.ErrNotFound) {
+		return planState{}, fmt.Errorf("read the scratchpad of %s: %w", p.Path, err)
+	}
+	s.Scratchpad = strings.ToValidUTF8(string(pad), "\ufffd")
+	return s, nil
+}
+
+// writeState moves the planner's ref from old to next, with more in the same
+// transaction behind it.
+func (p *Planner) writeState(ctx context.Context, old, next planState, more []git.RefUpdate) error {
+	ref, err := p.ref()
+	if err != nil {
+		return err
+	}
+	next.commit, err = p.commitState(old, next)
+	if err != nil {
+		return fmt.Errorf("write the cursor of %s: %w", p.Path, err)
+	}
+	updates := append([]git.RefUpdate{{Ref: ref, New: next.commit, Old: old.commit}}, more...)
+	if err := p.Repo.Transact(ctx, "plan "+p.Path, updates); err != nil {
+		return fmt.Errorf("write the cursor of %s: %w", p.Path, err)
+	}
+	return nil
+}
+
+func (p *Planner) commitState(old, next planState) (git.Hash, error) {
+	tree, err := p.Repo.WriteTree(nil)
+	if err != nil {
+		return "", err
+	}
+	if next.Scratchpad != "" {
+		blob, err := p.Repo.WriteBlob([]byte(next.Scratchpad))
+		if err != nil {
+			return "", err
+		}
+		if tree, err = p.Repo.WriteTree([]git.Entry{{Mode: git.ModeFile, Name: scratchpadFile, Hash: blob}}); err != nil {
+			return "", err
+		}
+	}
+	m := git.Message{Subject: cut("plan "+p.Path, maxSubject), Trailers: git.Trailers{{Key: keyPlanner, Value: p.Path}}}
+	for _, one := range []git.Trailer{
+		{Key: keySeen, Value: string(next.Seen)}, {Key: "Mark", Value: git.OneLine(next.Mark)}, {Key: "Plan", Value: string(next.Plan)},
+		{Key: "Before", Value: string(next.Before)}, {Key: "Mark-Before", Value: git.OneLine(next.MarkBefore)},
+	} {
+		if one.Value != "" {
+			m.Trailers = m.Trailers.With(one.Key, one.Value)
+		}
+	}
+	if err := m.Check(); err != nil {
+		return "", err
+	}
+	var parents []git.Hash
+	for _, parent := range []git.Hash{old.commit, next.Plan} { // the second keeps the plan's objects
+		if !parent.IsZero() {
+			parents = append(parents, parent)
+		}
+	}
+	by := harness(p.Now())
+	return p.Repo.WriteCommit(git.CommitInput{Tree: tree, Parents: parents, Author: by, Committer: by, Message: m.String()})
+}
+
+// submitPlan writes the cursor with the plan in it and the plan's queue branch in
+// one transaction, cursor first: from it a crash between the two is mended.
+func (p *Planner) submitPlan(ctx context.Context, old planState, next *planState) error {
+	next.Before, next.MarkBefore = old.Seen, old.Mark
+	ref, err := git.QueueRef(planName(p.Path, next.Seen))
+	if err != nil {
+		return err
+	}
+	tip, err := p.Repo.Tip(ref)
+	if err != nil {
+		return err
+	}
+	var more []git.RefUpdate
+	if tip != next.Plan {
+		more = []git.RefUpdate{{Ref: ref, New: next.Plan, Old: tip}}
+	}
+	if err := p.writeState(ctx, old, *next, more); err != nil {
+		return err
+	}
+	state, err := p.readState()
+	*next = state
+	return err
+}
+
+// composePlan is the one commit of an episode: new task files, withdrawn ones
+// gone and, when the goal is met, the goal's file too, with the hand-off.
+func (p *Planner) composePlan(ctx context.Context, main git.Hash, d *draft, claim Claim) (git.Hash, error) {
+	var edits []git.Edit
+	for _, task := range d.created {
+		text, err := FormatTask(task)
+		if err != nil {
+			return "", err
+		}
+		blob, err := p.Repo.WriteBlob(text)
+		if err != nil {
+			return "", err
+		}
+		edits = append(edits, git.Edit{Path: TaskPath(task.ID), Hash: blob})
+	}
+	for _, path := range d.withdrawn {
+		edits = append(edits, git.Edit{Path: path})
+	}
+	m := d.message(p.Path)
+	if d.finished {
+		h := d.handoff
+		h.Task, h.Claim, h.Outcome, h.Agent, h.Model = p.Path, claim.ID, Done, p.Agent, d.model
+		var err error
+		if m, err = h.Message(d.summary, ""); err != nil {
+			return "", err
+		}
+		edits = append(edits, git.Edit{Path: GoalPath(p.Path)})
+	}
+	m.Trailers = m.Trailers.With(keyPlanner, p.Path).With(keySeen, string(main))
+	if err := errors.Join(m.Check(), p.Repo.ProveTrailers(ctx, m.String(), m.Trailers)); err != nil {
+		return "", err
+	}
+	tree, err := p.Repo.EditTree(main, edits)
+	if err != nil {
+		return "", err
+	}
+	by := agentIdentity(p.Agent, p.Now())
+	return p.Repo.WriteCommit(git.CommitInput{Tree: tree, Parents: []git.Hash{main}, Author: by, Committer: harness(by.When), Message: m.String()})
+}
+
+// replan puts a plan that was ejected onto the newest main and submits it anew.
+func (p *Planner) replan(ctx context.Context, state planState) (planState, error) {
+	commit, err := p.Repo.Commit(state.Plan)
+	if err != nil {
+		return state, err
+	}
+	paths, err := p.Repo.ChangedPaths(ctx, commit.Parent(), state.Plan)
+	if err != nil {
+		return state, err
+	}
+	main, err := p.Repo.Resolve(p.Main)
+	if err != nil {
+		return state, err
+	}
+	var edits []git.Edit
+	for _, path := range paths {
+		entry, err := p.Repo.Lookup(state.Plan, path)
+		if err != nil && !errors.Is(err, git.ErrNotFound) {
+			return state, err
+		}
+		edits = append(edits, git.Edit{Path: path, Hash: entry.Hash, Mode: entry.Mode})
+	}
+	tree, err := p.Repo.EditTree(main, edits)
+	if err != nil {
+		return state, err
+	}
+	next := state
+	next.Plan, err = p.Repo.WriteCommit(git.CommitInput{
+		Tree: tree, Parents: []git.Hash{main}, Author: commit.Author, Committer: harness(p.Now()), Message: commit.Message,
+	})
+	if err != nil {
+		return state, err
+	}
+	before, mark := state.Before, state.MarkBefore
+	old := state
+	old.Seen, old.Mark = before, mark
+	err = p.submitPlan(ctx, old, &next)
+	return next, err
+}
