@@ -67,7 +67,7 @@ func (r *Runner) Judge(ctx context.Context, s Subject, checks []config.Check, ag
 	var group errgroup.Group // without a context: one check's trouble does not waste the others' runs
 	for i, check := range checks {
 		group.Go(func() error {
-			outcome, err := r.judge(ctx, s, check, again)
+			outcome, err := r.judge(ctx, job{s, check, again})
 			report.Outcomes[i] = outcome
 			return err
 		})
@@ -131,13 +131,20 @@ func (s Subject) strip(repo *git.Repo) (Subject, error) {
 	return s, nil
 }
 
-// judge is Judge for one check; s is stripped.
-func (r *Runner) judge(ctx context.Context, s Subject, check config.Check, again bool) (Outcome, error) {
-	known, err := r.Ledger.known(s, check)
-	if err != nil || check.Remote != "" || !again && r.settled(known) {
+// job is one check to be judged on a subject that is stripped.
+type job struct {
+	Subject
+	check config.Check
+	again bool // run it whatever is known
+}
+
+// judge is Judge for one check.
+func (r *Runner) judge(ctx context.Context, j job) (Outcome, error) {
+	known, err := r.Ledger.known(j.Subject, j.check)
+	if err != nil || j.check.Remote != "" || !j.again && r.settled(known) {
 		return known, err
 	}
-	if check.Sandbox {
+	if j.check.Sandbox {
 		known.Verdict, known.Cause = Broken, CauseSandbox
 		known.Why = "sandbox: true is wanted, and checks cannot be confined here; set it to false to run unconfined"
 		return known, nil
@@ -148,25 +155,26 @@ func (r *Runner) judge(ctx context.Context, s Subject, check config.Check, again
 			return known, err
 		}
 		now := r.Now()
-		return r.record(ctx, s, check, result{finding: Finding{Broken, CauseWorkspace, err.Error()}, started: now, finished: now, id: newID(now)})
+		return r.record(ctx, j, result{finding: Finding{Broken, CauseWorkspace, err.Error()}, started: now, finished: now, id: newID(now)})
 	}
-	outcome, err := r.judgeIn(ctx, slot, s, check, again)
+	outcome, err := r.judgeIn(ctx, slot, j)
 	return outcome, errors.Join(err, slot.release())
 }
 
-func (r *Runner) judgeIn(ctx context.Context, slot slot, s Subject, check config.Check, again bool) (Outcome, error) {
-	known, err := r.Ledger.known(s, check) // somebody else may have run it while we waited
-	if err != nil || !again && r.settled(known) {
+func (r *Runner) judgeIn(ctx context.Context, slot slot, j job) (Outcome, error) {
+	known, err := r.Ledger.known(j.Subject, j.check) // somebody else may have run it while we waited
+	if err != nil || !j.again && r.settled(known) {
 		return known, err
 	}
-	done, err := r.run(ctx, slot, s, check, again || known.Runs > 0)
+	j.again = j.again || known.Runs > 0
+	done, err := r.run(ctx, slot, j)
 	if err := slot.clear(); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("workspace left behind") // the next run replaces it, or says that it cannot
 	}
 	if err != nil {
 		return known, err
 	}
-	return r.record(ctx, s, check, done)
+	return r.record(ctx, j, done)
 }
 
 // settled reports whether evidence makes a run needless: it is conclusive, or
@@ -189,12 +197,12 @@ type result struct {
 
 // run runs a check once. An error means that ctx ended: there is no result
 // then. Trouble of the machine is a Broken result.
-func (r *Runner) run(ctx context.Context, slot slot, s Subject, check config.Check, again bool) (result, error) {
+func (r *Runner) run(ctx context.Context, slot slot, j job) (result, error) {
 	started := r.Now()
 	done := result{id: newID(started), started: started}
-	finding, err := r.try(ctx, slot, s, check, again, &done)
+	finding, err := r.try(ctx, slot, j, &done)
 	if ctx.Err() != nil {
-		return result{}, fmt.Errorf("run check %q: %w", check.Name, context.Cause(ctx))
+		return result{}, fmt.Errorf("run check %q: %w", j.check.Name, context.Cause(ctx))
 	}
 	if err != nil {
 		finding = Finding{Broken, CauseWorkspace, err.Error()}
@@ -203,12 +211,13 @@ func (r *Runner) run(ctx context.Context, slot slot, s Subject, check config.Che
 	return done, nil
 }
 
-func (r *Runner) try(ctx context.Context, slot slot, s Subject, check config.Check, again bool, done *result) (Finding, error) {
-	if check.History && s.Commit == s.Tree {
+// try does the run and fills in what it leaves.
+func (r *Runner) try(ctx context.Context, slot slot, j job, done *result) (Finding, error) {
+	if j.check.History && j.Commit == j.Tree {
 		return Finding{}, errors.New("the check wants history, and this tree has no commit")
 	}
 	r.Host.At("verify.workspace")
-	if err := slot.prepare(ctx, r.Repo, s, check.History); err != nil {
+	if err := slot.prepare(ctx, r.Repo, j.Subject, j.check.History); err != nil {
 		return Finding{}, err
 	}
 	path := filepath.Join(r.spools(), done.id+".log")
@@ -218,13 +227,13 @@ func (r *Runner) try(ctx context.Context, slot slot, s Subject, check config.Che
 	}
 	done.spool = path
 	text := proc.NewCapture(headKept, tailKept, nil)
-	report, err := reporterFor(check, slot.dir, text)
+	report, err := reporterFor(j.check, slot.dir, text)
 	if err != nil {
 		_, cerr := whole.close()
 		return Finding{}, errors.Join(err, cerr)
 	}
 	command := proc.Command{
-		Name: "sh", Args: []string{"-c", check.Run}, Dir: slot.dir, Env: r.environment(slot.dir, again), Timeout: check.Timeout,
+		Name: "sh", Args: []string{"-c", j.check.Run}, Dir: slot.dir, Env: r.environment(slot.dir, j.again), Timeout: j.check.Timeout,
 	}
 	command.Stdout, command.Stderr = outputs(report, whole, text)
 	r.Host.At("verify.run")
@@ -249,7 +258,7 @@ func (r *Runner) try(ctx context.Context, slot slot, s Subject, check config.Che
 		}
 	}
 	return Conclude(Ending{
-		Code: ended.Code, Signal: ended.Signal, TimedOut: ended.TimedOut, Timeout: check.Timeout, DiskFull: full,
+		Code: ended.Code, Signal: ended.Signal, TimedOut: ended.TimedOut, Timeout: j.check.Timeout, DiskFull: full,
 	}, done.tally), nil
 }
 
@@ -279,10 +288,10 @@ func (t *tee) Write(p []byte) (int, error) {
 }
 
 // record signs the run, adds it to the ledger and says what is known now.
-func (r *Runner) record(ctx context.Context, s Subject, check config.Check, done result) (Outcome, error) {
-	t := topicOf(s, check)
+func (r *Runner) record(ctx context.Context, j job, done result) (Outcome, error) {
+	t := topicOf(j.Subject, j.check)
 	line := Run{
-		Key: t.key(done.id), Tree: s.Tree, Commit: s.Commit, Check: check.Name, Def: t.def, Run: done.id,
+		Key: t.key(done.id), Tree: j.Tree, Commit: j.Commit, Check: j.check.Name, Def: t.def, Run: done.id,
 		Verdict: done.finding.Verdict, Cause: done.finding.Cause, Why: short(done.finding.Why),
 		Started: done.started, Finished: done.finished, Runner: cmp.Or(r.Name, "hub"),
 	}
@@ -296,8 +305,8 @@ func (r *Runner) record(ctx context.Context, s Subject, check config.Check, done
 	if err := r.Ledger.Add(context.WithoutCancel(ctx), []Run{line}); err != nil {
 		return Outcome{}, err
 	}
-	zerolog.Ctx(ctx).Debug().Str("check", check.Name).Str("verdict", string(line.Verdict)).Str("why", line.Why).Dur("took", line.Took()).Msg("check ran")
-	outcome, err := r.Ledger.known(s, check)
+	zerolog.Ctx(ctx).Debug().Str("check", j.check.Name).Str("commit", j.Commit.Short()).Str("verdict", string(line.Verdict)).Str("why", line.Why).Dur("took", line.Took()).Msg("check ran")
+	outcome, err := r.Ledger.known(j.Subject, j.check)
 	if err != nil {
 		return Outcome{}, err
 	}

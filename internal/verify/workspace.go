@@ -105,9 +105,9 @@ func (s slot) clear() error {
 	return nil
 }
 
-// passed lists the variables of the machine that a check sees; README's
-// promise "PATH, HOME and caches" in full. Everything else is withheld, and so
-// is any of these whose value is a URL with credentials.
+// passed lists the variables of the machine that a check sees: paths, language,
+// caches, toolchains, proxies and certificates. Everything else is withheld, and
+// so is any of these whose value is a URL with credentials.
 func passed() []string {
 	return []string{
 		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ",
