@@ -139,10 +139,11 @@ func (a *accumulator) add(data []byte) (progress bool, err error) {
 			continue
 		}
 		progress = true
-		for _, d := range []*delta{ch.Delta, ch.Message} {
-			if d != nil {
-				a.delta(d)
-			}
+		if ch.Delta != nil {
+			a.delta(ch.Delta, a.find)
+		}
+		if ch.Message != nil {
+			a.delta(ch.Message, func(callPiece) *partialCall { return nil }) // each is a call of its own
 		}
 		if ch.Finish != nil && a.finish == "" {
 			a.finish = *ch.Finish
@@ -154,7 +155,8 @@ func (a *accumulator) add(data []byte) (progress bool, err error) {
 	return progress, nil
 }
 
-func (a *accumulator) delta(d *delta) {
+// delta takes a piece, or a whole message; find says which call is continued.
+func (a *accumulator) delta(d *delta, find func(callPiece) *partialCall) {
 	a.text.WriteString(string(d.Content))
 	a.refusal.WriteString(string(d.Refusal))
 	if d.ReasoningContent != "" {
@@ -163,12 +165,12 @@ func (a *accumulator) delta(d *delta) {
 		a.reasoning.WriteString(string(d.Reasoning))
 	}
 	for _, piece := range d.ToolCalls {
-		a.piece(piece)
+		a.piece(piece, find(piece))
 	}
 }
 
-func (a *accumulator) piece(p callPiece) {
-	call := a.find(p)
+// piece adds to a call; nil: to a new one.
+func (a *accumulator) piece(p callPiece, call *partialCall) {
 	if call == nil {
 		call = &partialCall{index: -1}
 		if p.Index != nil && *p.Index >= 0 {
@@ -219,8 +221,8 @@ func (a *accumulator) last(is func(*partialCall) bool) *partialCall {
 
 // whole tells whether the arguments so far are a complete object.
 func (c *partialCall) whole() bool {
-	s := c.arguments.String()
-	return strings.HasPrefix(strings.TrimSpace(s), "{") && json.Valid([]byte(s))
+	_, bad := parseArguments(c.arguments.String())
+	return c.arguments.Len() > 0 && bad == nil
 }
 
 // append takes arguments as text, or as the object that some servers send.

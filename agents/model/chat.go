@@ -162,8 +162,7 @@ func (n *completion) try(ctx context.Context) (r Reply, cut bool, err error) {
 	}
 	p, err := c.limit.acquire(ctx, n.left())
 	if errors.Is(err, errNoTurn) {
-		message := fmt.Sprintf("no turn within %s", c.opts.Patience)
-		return Reply{}, false, &Error{Class: Rate, URL: c.url, Message: message, RetryAfter: c.opts.Patience}
+		return Reply{}, false, n.noTurn()
 	}
 	if err != nil {
 		return Reply{}, false, err
@@ -176,6 +175,16 @@ func (n *completion) try(ctx context.Context) (r Reply, cut bool, err error) {
 	}
 	c.limit.release(p, trouble)
 	return r, cut, err
+}
+
+// noTurn says that the limiter let nobody pass for too long.
+func (n *completion) noTurn() *Error {
+	e := &Error{Class: Rate, URL: n.chat.url, RetryAfter: n.chat.opts.Patience}
+	e.Message = fmt.Sprintf("no turn within %s", n.chat.opts.Patience)
+	if n.last != nil {
+		e.Status, e.Message = n.last.Status, fmt.Sprintf("%s; no turn within %s", n.last.Message, n.chat.opts.Patience)
+	}
+	return e
 }
 
 // failed returns nil if the request is worth another try, after the pause that
