@@ -61,6 +61,8 @@ func TestH39PauseWithoutATimeDoubles(t *testing.T) {
 
 func TestH38TokenThatDiedIsReplaced(t *testing.T) {
 	d := newDesk(t)
+	d.cfg.API += "/api/v3/" // as an Enterprise server has it
+	d.restart()
 	d.tick()
 	d.gh.Expire()
 	if d.bot.Reconcile(t.Context()) == nil {

@@ -17,7 +17,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		go func() { done <- b.Run(ctx) }()
 		b.Wake()
 		b.Wake()
-		time.Sleep(10 * time.Minute) // the bubble's clock
+		<-time.After(10 * time.Minute) // of the bubble's clock
 		cancel()
 		if err := <-done; err != nil {
 			t.Fatal(err)

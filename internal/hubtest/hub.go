@@ -73,6 +73,7 @@ type event struct {
 type Fault struct {
 	Match string // a regular expression on "METHOD /path"
 	Kind  string // unavailable, lost-answer, secondary-limit, primary-limit, unauthorized, malformed
+	Skip  int    // so many matching requests pass first
 	Times int
 	Retry int // seconds of Retry-After; 0: no such header
 }
@@ -102,7 +103,7 @@ type Hub struct {
 // New starts a hub over the bare repository dir and stops it when the test ends.
 func New(t testing.TB, dir string, host proc.Host, now func() time.Time) *Hub {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	key, err := rsa.GenerateKey(rand.Reader, 1024) // short, for tests only: made at each start
 	if err != nil {
 		t.Fatal(err)
 	}

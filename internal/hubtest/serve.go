@@ -71,6 +71,10 @@ func (h *Hub) handler() http.Handler {
 func (h *Hub) strike(call string) *Fault {
 	for _, f := range h.faults {
 		if f.Times > 0 && regexp.MustCompile(f.Match).MatchString(call) {
+			if f.Skip > 0 {
+				f.Skip--
+				continue
+			}
 			f.Times--
 			return f
 		}
