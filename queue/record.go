@@ -257,6 +257,9 @@ func (l *Lander) clean(ctx context.Context, decisions []journal.Decision) error 
 				updates = append(updates, git.RefUpdate{Ref: ref, Old: d.Head})
 			}
 		}
+		if len(updates) == 0 {
+			return nil
+		}
 		l.at("clean before")
 		err := l.transact(ctx, "clean up the queue", updates)
 		l.at("clean after")

@@ -1,0 +1,200 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"greenward/internal/git"
+	"greenward/internal/journal"
+	"greenward/internal/merge"
+)
+
+// AuditReport is what `audit` prints.
+type AuditReport struct {
+	Commits    int        `json:"commits"` // commits of main that were recomputed
+	Mismatches []Mismatch `json:"mismatches"`
+}
+
+// Mismatch is a commit of main that is not what its entry makes of its parent.
+type Mismatch struct {
+	Commit   git.Hash `json:"commit"`
+	Expected string   `json:"expected"` // a tree, or what should be there
+	Actual   string   `json:"actual"`
+}
+
+// Audit recomputes every tree that the queue landed on main after from, up to
+// to (zero: all of main), from nothing but the log, the submitted commits and
+// git's merge. It shares no code with the landing: no shortcut, no commit
+// writer, and it trusts no tree that it did not make itself.
+func Audit(ctx context.Context, hub *git.Hub, from, to git.Hash) (AuditReport, error) {
+	out := AuditReport{Mismatches: []Mismatch{}}
+	if to.IsZero() {
+		var err error
+		if to, err = hub.Resolve("refs/heads/main"); err != nil {
+			return out, fmt.Errorf("audit: %w", err)
+		}
+	}
+	list, err := hub.RevList(ctx, []git.Hash{to}, []git.Hash{from}, "--first-parent")
+	if err != nil {
+		return out, fmt.Errorf("audit: %w", err)
+	}
+	onMain := make(map[git.Hash]bool, len(list))
+	for _, h := range list {
+		onMain[h] = true
+	}
+	log, err := journal.LoadQueue(hub.Repo)
+	if err != nil {
+		return out, err
+	}
+	for _, d := range log.All() {
+		newest, _ := log.Find(d.Entry)
+		if d.State != journal.Landed || newest.State != journal.Landed || d.Landed == nil || d.Onto == nil || !onMain[*d.Landed] {
+			continue
+		}
+		a := auditor{hub: hub, d: d, out: &out}
+		if err := a.run(ctx); err != nil {
+			return out, fmt.Errorf("audit %s: %w", d.Entry, err)
+		}
+	}
+	return out, nil
+}
+
+// auditor recomputes one landing.
+type auditor struct {
+	hub *git.Hub
+	d   journal.Decision
+	out *AuditReport
+}
+
+func (a *auditor) mismatch(commit git.Hash, expected, actual string) {
+	a.out.Mismatches = append(a.out.Mismatches, Mismatch{commit, expected, actual})
+}
+
+func (a *auditor) run(ctx context.Context) error {
+	landed, err := a.chain()
+	if err != nil || landed == nil {
+		return err
+	}
+	last := landed[len(landed)-1]
+	if entry, _ := last.Trailers().Get(merge.ChangeKey); entry != a.d.Entry {
+		a.mismatch(last.Hash, merge.ChangeKey+": "+a.d.Entry, merge.ChangeKey+": "+entry)
+	}
+	want, err := a.recompute(ctx)
+	if err != nil {
+		return err
+	}
+	a.out.Commits += len(landed)
+	// A commit that brought nothing landed only for its hand-off, or not at all:
+	// what is compared is the sequence of different trees.
+	got := make([]git.Hash, 0, len(landed))
+	for _, c := range landed {
+		got = append(got, c.Tree)
+	}
+	onto, err := a.hub.TreeOf(*a.d.Onto)
+	if err != nil {
+		return err
+	}
+	want, got = changes(onto, want), changes(onto, got)
+	for i := range max(len(want), len(got)) {
+		if at(want, i) != at(got, i) {
+			a.mismatch(last.Hash, string(at(want, i)), string(at(got, i)))
+			return nil
+		}
+	}
+	return nil
+}
+
+// chain are the commits of the landing, oldest first; nil when main does not
+// hold them as the log says, which is a mismatch.
+func (a *auditor) chain() ([]git.Commit, error) {
+	var landed []git.Commit
+	for c, err := range a.hub.History(*a.d.Landed, *a.d.Onto) {
+		if err != nil {
+			return nil, err
+		}
+		landed = append([]git.Commit{c}, landed...)
+		if len(landed) > maxBlame {
+			break
+		}
+	}
+	if len(landed) == 0 || landed[0].Parent() != *a.d.Onto {
+		a.mismatch(*a.d.Landed, "a descendant of "+string(*a.d.Onto), "none")
+		return nil, nil
+	}
+	return landed, nil
+}
+
+// recompute gives the trees that the entry makes, oldest first.
+func (a *auditor) recompute(ctx context.Context) ([]git.Hash, error) {
+	onto, head := *a.d.Onto, a.d.Head
+	bases, err := a.hub.MergeBases(ctx, onto, head)
+	if err != nil {
+		return nil, err
+	}
+	base := git.Hash("")
+	if a.d.Base != nil {
+		base = *a.d.Base
+	} else if len(bases) > 0 {
+		base = bases[0]
+	}
+	if a.d.Method != merge.Rebase {
+		if len(bases) > 1 && base == bases[0] {
+			base = "" // git joins several bases into one
+		}
+		tree, err := a.merged(ctx, git.MergeInput{Base: base, Ours: onto, Theirs: head})
+		return []git.Hash{tree}, err
+	}
+	list, err := a.hub.RevList(ctx, []git.Hash{head}, []git.Hash{base}, "--reverse", "--topo-order")
+	if err != nil {
+		return nil, err
+	}
+	var trees []git.Hash
+	tip := onto
+	for _, h := range list {
+		c, err := a.hub.Commit(h)
+		if err != nil {
+			return nil, err
+		}
+		tree, err := a.merged(ctx, git.MergeInput{Base: c.Parent(), Ours: tip, Theirs: h})
+		if err != nil || tree.IsZero() {
+			return append(trees, tree), err
+		}
+		trees = append(trees, tree)
+		who := Committer(c.Committer.When)
+		tip, err = a.hub.WriteCommit(git.CommitInput{Tree: tree, Parents: []git.Hash{tip}, Author: who, Committer: who, Message: "audit\n"})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return trees, nil
+}
+
+// merged is git's tree, or the zero Hash where git conflicts and so nothing
+// should have landed.
+func (a *auditor) merged(ctx context.Context, in git.MergeInput) (git.Hash, error) {
+	m, err := a.hub.MergeTree(ctx, in)
+	if _, refused := errors.AsType[*git.CommandError](err); refused || len(m.Conflicts) > 0 {
+		return "", nil
+	}
+	return m.Tree, err
+}
+
+// changes drops every tree that equals the one before it.
+func changes(from git.Hash, trees []git.Hash) []git.Hash {
+	var kept []git.Hash
+	for _, t := range trees {
+		if t != from {
+			kept = append(kept, t)
+		}
+		from = t
+	}
+	return kept
+}
+
+func at(trees []git.Hash, i int) git.Hash {
+	if i < len(trees) {
+		return trees[i]
+	}
+	return ""
+}
