@@ -3,6 +3,7 @@ package git
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // Trailer is one line of the block that ends a commit message.
@@ -188,12 +189,12 @@ func OneLine(s string) string {
 func Quote(s string) string {
 	var lines []string
 	for line := range strings.SplitSeq(strings.ToValidUTF8(s, ""), "\n") {
-		line = strings.TrimRight(strings.Map(func(r rune) rune {
+		line = strings.TrimRightFunc(strings.Map(func(r rune) rune {
 			if r < 0x20 && r != '\t' || r == 0x7f {
 				return -1
 			}
 			return r
-		}, line), " \t")
+		}, line), unicode.IsSpace)
 		if line != "" {
 			line = "  " + line
 		}

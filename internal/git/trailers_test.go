@@ -16,6 +16,7 @@ func TestMessagesReadBack(t *testing.T) {
 		"body":        {Subject: "one", Body: "two\nthree\n\nfour", Trailers: git.Trailers{{"Task", "a"}}},
 		"A40 divider": git.Message{Subject: "one", Body: "---\nNot-A: trailer\n--- x", Trailers: git.Trailers{{"Task", "a"}}}.Guard(),
 		"A42 forged":  {Subject: "one", Body: git.Quote("Task: other\n\nTask: third\n# comment\nClaim: x"), Trailers: git.Trailers{{"Task", "a"}}},
+		"blank body":  {Subject: "one", Body: git.Quote("\u00a0\nx\u2028"), Trailers: git.Trailers{{"Task", "a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := m.Check(); err != nil {
