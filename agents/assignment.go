@@ -34,7 +34,7 @@ type assignment struct {
 }
 
 // run takes the task to its end.
-func (a *assignment) run(ctx context.Context) (ending Ending, err error) {
+func (a *assignment) run(ctx, held context.Context) (ending Ending, err error) {
 	session, err := a.Mind.Begin(ctx, Job{
 		Task: a.task, Agent: a.Agent, Run: a.Run, Workspace: a.ws.Worktree, Checks: a.Checks, Env: a.Env, Transcript: a.Transcript,
 	})
@@ -53,7 +53,10 @@ func (a *assignment) run(ctx context.Context) (ending Ending, err error) {
 	var report Report
 	for {
 		if text != "" {
-			report, err = session.Work(ctx, text, a.accept)
+			report, err = session.Work(held, text, a.accept)
+			if lost(ctx, held) {
+				return a.superseded(), nil
+			}
 			if err != nil {
 				return a.ending, err
 			}
@@ -73,13 +76,22 @@ func (a *assignment) run(ctx context.Context) (ending Ending, err error) {
 		}
 		a.ending.Ejections++
 		var over bool
-		if text, over, err = a.answer(ctx, decision); err != nil {
+		text, over, err = a.answer(held, decision)
+		if lost(ctx, held) {
+			return a.superseded(), nil
+		}
+		if err != nil {
 			return a.ending, err
 		}
 		if over {
 			return a.giveUp(ctx, report, decision)
 		}
 	}
+}
+
+// lost reports whether the claim, and nothing else, ended the work.
+func lost(ctx, held context.Context) bool {
+	return ctx.Err() == nil && errors.Is(context.Cause(held), ErrClaimLost)
 }
 
 // earlier is what former holders of the task left: rescued work and ejected heads.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"greenward/internal/git"
@@ -100,7 +101,7 @@ func (h Handoff) Message(subject, body string) (git.Message, error) {
 	add(keyAgent, cut(git.OneLine(h.Agent), maxTrailer))
 	add(keyModel, cut(git.OneLine(h.Model), maxTrailer))
 	sections = slices.DeleteFunc(sections, func(s string) bool { return s == "" })
-	m.Body = strings.TrimRight(cut(strings.Join(sections, "\n\n"), maxBody), " \t\n")
+	m.Body = strings.TrimRightFunc(cut(strings.Join(sections, "\n\n"), maxBody), unicode.IsSpace)
 	if err := m.Check(); err != nil {
 		return git.Message{}, fmt.Errorf("compose the hand-off of %s: %w", h.Task, err)
 	}
@@ -207,6 +208,6 @@ func ParseHandoff(t git.Trailers) (Handoff, error) {
 func plainMessage(raw, fallback string) (git.Message, error) {
 	subject, body, _ := strings.Cut(strings.Trim(raw, "\n"), "\n")
 	m := git.Message{Subject: subjectLine(subject, fallback), Body: cut(git.Quote(body), maxBody)}
-	m.Body = strings.TrimRight(m.Body, " \t\n")
+	m.Body = strings.TrimRightFunc(m.Body, unicode.IsSpace)
 	return m, m.Check()
 }

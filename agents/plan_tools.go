@@ -41,7 +41,7 @@ func (d *draft) message(path string) git.Message {
 	for _, path := range d.withdrawn {
 		lines = append(lines, "withdrawn: "+path)
 	}
-	m.Body = strings.TrimRight(cut(git.Quote(strings.Join(lines, "\n")), maxBody), " \t\n")
+	m.Body = cut(git.Quote(strings.Join(lines, "\n")), maxBody)
 	return m
 }
 

@@ -106,20 +106,17 @@ type Ending struct {
 // landed is in Ending.Rescued either way.
 func (w *Worker) Do(ctx context.Context, task Task, claim Claim) (Ending, error) {
 	ctx = zerolog.Ctx(ctx).With().Str("task", task.ID).Str("agent", w.Agent).Logger().WithContext(ctx)
-	kept, cancel := context.WithCancelCause(ctx)
+	held, lose := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := w.Claims.Keep(kept, claim); err != nil {
-			cancel(err)
+		if err := w.Claims.Keep(held, claim); err != nil {
+			lose(err)
 		}
 	}()
-	ending, err := w.do(kept, task, claim)
-	cancel(nil)
+	ending, err := w.do(ctx, held, task, claim)
+	lose(nil)
 	<-done
-	if errors.Is(context.Cause(kept), ErrClaimLost) && ctx.Err() == nil && ending.Landed.IsZero() {
-		ending.Superseded, err = true, nil
-	}
 	ending.Task = task.ID
 	if err != nil {
 		return ending, fmt.Errorf("work on %s: %w", task.ID, err)
@@ -141,8 +138,10 @@ func (w *Worker) endClaim(ctx context.Context, claim Claim) error {
 	return nil
 }
 
-// do is the life of one workspace.
-func (w *Worker) do(ctx context.Context, task Task, claim Claim) (ending Ending, err error) {
+// do is the life of one workspace. held ends with the claim: the mind stops then.
+// What was submitted is for the queue to judge, claim or no claim: it may be lost
+// because it landed.
+func (w *Worker) do(ctx, held context.Context, task Task, claim Claim) (ending Ending, err error) {
 	tip, open, err := w.tip(task.ID)
 	if err != nil || !open {
 		return Ending{Superseded: !open && err == nil}, err
@@ -168,7 +167,7 @@ func (w *Worker) do(ctx context.Context, task Task, claim Claim) (ending Ending,
 			fmt.Sprintf("%d holders of this task ended without a hand-off", claim.Takeovers()),
 		}})
 	}
-	return j.run(ctx)
+	return j.run(ctx, held)
 }
 
 // tip is main's tip, and whether the task is open there.
