@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -212,16 +213,13 @@ func (b *Bot) takeHints() map[int]bool {
 // Run reconciles at start, when woken, and each poll period, until ctx ends.
 func (b *Bot) Run(ctx context.Context) error {
 	for try := 0; ; {
-		err := b.Reconcile(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
 		gap := b.cfg.Pause
-		if try++; err == nil {
+		if err := b.Reconcile(ctx); err == nil {
 			try = 0
-		} else {
+		} else if ctx.Err() == nil {
+			try++
 			gap = min(b.cfg.Poll, b.cfg.Pause<<min(try, 12))
-			zerolog.Ctx(ctx).Warn().Err(err).Int("try", try).Dur("took", gap).Msg("reconcile was put off")
+			zerolog.Ctx(ctx).Warn().Err(err).Int("try", try).Dur("wait", gap).Msg("reconcile was put off")
 		}
 		if !pause(ctx, max(gap, b.cooling()), nil) || !pause(ctx, b.cfg.Poll, b.wake) {
 			return nil
@@ -257,10 +255,7 @@ func (b *Bot) Stats() Stats {
 	b.statsMu.Lock()
 	defer b.statsMu.Unlock()
 	s := b.stats
-	s.Deliveries = map[string]int{}
-	for k, v := range b.stats.Deliveries {
-		s.Deliveries[k] = v
-	}
+	s.Deliveries = maps.Clone(b.stats.Deliveries)
 	return s
 }
 

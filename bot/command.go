@@ -35,12 +35,12 @@ func Commands(body string) []Command {
 
 func parseLine(line string) (Command, bool) {
 	words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
-	verb, rest := "", words
+	var rest []string
 	switch {
 	case len(words) >= 1 && words[0] == "/merge":
-		verb, rest = VerbMerge, words[1:]
+		rest = words[1:]
 	case len(words) >= 2 && (words[0] == "bors" || words[0] == "@bors") && (words[1] == "r+" || words[1] == "merge"):
-		verb, rest = VerbMerge, words[2:]
+		rest = words[2:]
 	case len(words) == 2 && words[0] == "/greenward" && words[1] == "run":
 		return Command{Verb: VerbRun}, true
 	default:
@@ -48,10 +48,10 @@ func parseLine(line string) (Command, bool) {
 	}
 	switch len(rest) {
 	case 0:
-		return Command{Verb: verb}, true
+		return Command{Verb: VerbMerge}, true
 	case 1:
 		if sha := strings.ToLower(rest[0]); len(sha) >= 7 && len(sha) <= 40 && strings.Trim(sha, "0123456789abcdef") == "" {
-			return Command{Verb: verb, SHA: sha}, true
+			return Command{Verb: VerbMerge, SHA: sha}, true
 		}
 	}
 	return Command{}, false
@@ -142,8 +142,15 @@ func (s *scanner) html(lower string) {
 			s.element, lower = "", rest
 		}
 		first := -1
-		for _, tag := range [][2]string{{"<!--", "-->"}, {"<pre", "</pre"}, {"<code", "</code"}, {"<blockquote", "</blockquote"},
-			{"<script", "</script"}, {"<style", "</style"}, {"<textarea", "</textarea"}} {
+		for _, tag := range [][2]string{
+			{"<!--", "-->"},
+			{"<pre", "</pre"},
+			{"<code", "</code"},
+			{"<blockquote", "</blockquote"},
+			{"<script", "</script"},
+			{"<style", "</style"},
+			{"<textarea", "</textarea"},
+		} {
 			if i := strings.Index(lower, tag[0]); i >= 0 && (first < 0 || i < first) {
 				first, s.element = i, tag[1]
 			}

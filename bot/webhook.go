@@ -25,11 +25,11 @@ func (b *Bot) webhook(w http.ResponseWriter, r *http.Request) {
 	}
 	status, outcome := b.accept(w, r)
 	b.count(func(s *Stats) { s.Deliveries[outcome]++ })
-	log := zerolog.Ctx(r.Context()).Debug()
+	level := zerolog.DebugLevel
 	if outcome == "signature" {
-		log = zerolog.Ctx(r.Context()).Warn()
+		level = zerolog.WarnLevel
 	}
-	log.Str("verdict", outcome).Msg("delivery was answered")
+	zerolog.Ctx(r.Context()).WithLevel(level).Str("verdict", outcome).Msg("delivery was answered")
 	http.Error(w, outcome, status)
 }
 

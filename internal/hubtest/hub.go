@@ -80,7 +80,7 @@ type Fault struct {
 
 // Hub is the stand-in. Safe for concurrent use.
 type Hub struct {
-	t     testing.TB
+	tb    testing.TB
 	dir   string
 	host  proc.Host
 	key   *rsa.PrivateKey
@@ -101,16 +101,16 @@ type Hub struct {
 }
 
 // New starts a hub over the bare repository dir and stops it when the test ends.
-func New(t testing.TB, dir string, host proc.Host, now func() time.Time) *Hub {
-	t.Helper()
+func New(tb testing.TB, dir string, host proc.Host, now func() time.Time) *Hub {
+	tb.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 1024) // short, for tests only: made at each start
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	h := &Hub{t: t, dir: dir, host: host, key: key, now: now, people: map[string]Person{}, last: 1000, token: "installation-1"}
+	h := &Hub{tb: tb, dir: dir, host: host, key: key, now: now, people: map[string]Person{}, last: 1000, token: "installation-1"}
 	h.robot = Person{Login: Slug + "[bot]", Type: "Bot", ID: 777}
 	h.http = httptest.NewServer(h.handler())
-	t.Cleanup(h.http.Close)
+	tb.Cleanup(h.http.Close)
 	h.Person("robot", 999, "write")
 	return h
 }
@@ -181,8 +181,8 @@ func (h *Hub) change(number int, f func(*issue)) {
 
 // point moves refs/pull/<number>/head.
 func (h *Hub) point(number int, head string) {
-	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	h.tb.Helper()
+	ctx, cancel := context.WithTimeout(h.tb.Context(), time.Minute)
 	defer cancel()
 	out := proc.NewCapture(4096, 4096, nil)
 	res, err := proc.Run(ctx, proc.Command{
@@ -190,7 +190,7 @@ func (h *Hub) point(number int, head string) {
 		Env: h.host.Only("PATH", "HOME"), Stdout: out, Stderr: out,
 	})
 	if err != nil || !res.OK() {
-		h.t.Fatalf("point pull request %d at %s: %v %s", number, head, err, out.String())
+		h.tb.Fatalf("point pull request %d at %s: %v %s", number, head, err, out.String())
 	}
 }
 
