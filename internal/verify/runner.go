@@ -54,10 +54,11 @@ const (
 // without evidence that tells pass from failure, or with again all of them once
 // more. The checks run in parallel over the slots, and all to their end. What
 // cannot be run because of the machine is Broken in the report, not an error;
-// an error means that ctx ended or the ledger could not be read or written.
+// an error means that ctx ended, that the ledger could not be read or written, or
+// that there are no checks (config.ErrNoChecks), for want of which nothing passes.
 func (r *Runner) Judge(ctx context.Context, s Subject, checks []config.Check, again bool) (Report, error) {
 	if len(checks) == 0 {
-		return Report{}, fmt.Errorf("judge %s: %w", cmp.Or(s.Commit, s.Tree).Short(), ErrNoChecks)
+		return Report{}, fmt.Errorf("judge %s: %w", cmp.Or(s.Commit, s.Tree).Short(), config.ErrNoChecks)
 	}
 	s, err := s.strip(r.Repo)
 	if err != nil {
@@ -95,7 +96,7 @@ func (r *Runner) Known(s Subject, checks []config.Check) (Report, error) {
 // evidence is Unknown.
 func (l *Ledger) Known(s Subject, checks []config.Check) (Report, error) {
 	if len(checks) == 0 {
-		return Report{}, fmt.Errorf("judge %s: %w", cmp.Or(s.Commit, s.Tree).Short(), ErrNoChecks)
+		return Report{}, fmt.Errorf("judge %s: %w", cmp.Or(s.Commit, s.Tree).Short(), config.ErrNoChecks)
 	}
 	s, err := s.strip(l.repo)
 	if err != nil {

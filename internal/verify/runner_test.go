@@ -119,10 +119,10 @@ func TestJudgeWithoutChecksNeverPasses(t *testing.T) {
 	b := newBench(t)
 	s := b.commit(t, map[string]string{"a": "1"})
 	report, err := b.runner.Judge(t.Context(), s, nil, false)
-	if !errors.Is(err, ErrNoChecks) || report.Verdict() == Passed {
+	if !errors.Is(err, config.ErrNoChecks) || report.Verdict() == Passed {
 		t.Errorf("got %v, %v", report.Verdict(), err)
 	}
-	if _, err := b.runner.Known(s, nil); !errors.Is(err, ErrNoChecks) {
+	if _, err := b.runner.Known(s, nil); !errors.Is(err, config.ErrNoChecks) {
 		t.Errorf("known: %v", err)
 	}
 }

@@ -3,13 +3,7 @@ package verify
 import (
 	"fmt"
 	"time"
-
-	"greenward/internal/config"
 )
-
-// ErrNoChecks says that there was nothing to judge by. A tree is never called
-// passed for want of checks.
-var ErrNoChecks = config.ErrNoChecks
 
 // Verdict is what is known of a check on a tree.
 type Verdict string
