@@ -163,6 +163,8 @@ func settings() []string {
 		"push.gpgSign=false", "protocol.ext.allow=never", "diff.external=", "log.showSignature=false", "safe.directory=*",
 		"init.defaultBranch=main", "merge.conflictStyle=merge", "merge.renames=true", "merge.directoryRenames=conflict",
 		"merge.renormalize=false", "transfer.fsckObjects=false", "receive.denyCurrentBranch=refuse", "advice.detachedHead=false",
+		// Many processes move refs of one hub: wait for a lock longer than git's 0.1 s before giving up.
+		"core.filesRefLockTimeout=2000", "core.packedRefsTimeout=2000",
 	}
 }
 
