@@ -9,9 +9,9 @@ import (
 )
 
 // maxReply bounds the bytes of one reply that are kept.
-const maxReply = 8 << 20
+const maxReply = 4 << 20
 
-var errReplyTooLong = errors.New("the reply is longer than 8 MiB")
+var errReplyTooLong = errors.New("the reply is longer than 4 MiB")
 
 // accumulator builds one reply from the chunks of a stream, or from the one
 // document of a server that does not stream. Servers differ in what they
@@ -125,7 +125,7 @@ func (a *accumulator) add(data []byte) (progress bool, err error) {
 	if len(c.Error) > 0 && !bytes.Equal(c.Error, []byte("null")) {
 		return false, &errServerSays{body: bytes.Clone(data)}
 	}
-	if a.size += len(data); a.size > 32*maxReply {
+	if a.size += len(data); a.size > 64*maxReply {
 		return false, errReplyTooLong
 	}
 	if c.Model != "" {

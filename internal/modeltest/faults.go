@@ -137,13 +137,12 @@ func (x *exchange) spoil(ctx context.Context, f Fault) {
 		x.send()
 	case Silent:
 		<-ctx.Done()
+		x.hangUp()
 	case Idle:
-		for {
+		for x.raw(": processing\n\n"); wait(ctx, 5*time.Second); {
 			x.raw(": processing\n\n")
-			if !wait(ctx, 5*time.Second) {
-				return
-			}
 		}
+		x.hangUp()
 	case NoFinish:
 		x.parts(1)
 	case Cut:
@@ -178,10 +177,7 @@ func (x *exchange) hangUp() {
 	if errors.Is(err, http.ErrNotSupported) {
 		panic(http.ErrAbortHandler) // breaks it too
 	}
-	if err == nil {
-		err = conn.Close()
-	}
-	if err != nil {
+	if err != nil || conn.Close() != nil {
 		return // it is broken already, as it should be
 	}
 }

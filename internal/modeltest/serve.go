@@ -28,7 +28,15 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
 	closed := make(chan error, 1)
-	stop := context.AfterFunc(ctx, func() { closed <- h.Close() })
+	stop := context.AfterFunc(ctx, func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		err := h.Shutdown(last) // what runs has lost its context and ends
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = h.Close()
+		}
+		closed <- err
+	})
 	err := h.Serve(l)
 	if stop() { // it ended by itself
 		return fmt.Errorf("serve the scripted model: %w", err)
@@ -98,10 +106,11 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 		writeError(w, e.Status, refusal.code, refusal.message)
 		return
 	}
+	x.w = w
 	if !wait(r.Context(), x.reply.Latency) {
+		x.hangUp()
 		return
 	}
-	x.w = w
 	if e.Fault != "" {
 		x.fail(r.Context(), x.reply.Fault)
 		return
