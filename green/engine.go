@@ -92,7 +92,7 @@ const (
 // Cycle freezes main's tip, judges it, repairs it where it must and can, and
 // promotes it. It does nothing where another cycle is running on the same hub.
 // An error means that the cycle could not be carried out: nothing was decided.
-func (e *Engine) Cycle(ctx context.Context) (Result, error) {
+func (e *Engine) Cycle(ctx context.Context) (result Result, err error) {
 	if e.Hub.IsShallow() {
 		return Result{}, fmt.Errorf("judge a snapshot: %w: a shallow repository cannot tell which commit came first; run git fetch --unshallow", git.ErrUnsupported)
 	}
@@ -103,11 +103,12 @@ func (e *Engine) Cycle(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	defer func() { err = errors.Join(err, release()) }()
 	if err := e.begin(); err != nil {
-		return Result{}, errors.Join(fmt.Errorf("note the cycle's start: %w", err), release())
+		return Result{}, fmt.Errorf("note the cycle's start: %w", err)
 	}
-	result, err := e.locked(ctx)
-	return result, errors.Join(err, e.end(), release())
+	result, err = e.locked(ctx)
+	return result, errors.Join(err, e.end())
 }
 
 func (e *Engine) lock() (func() error, error) {

@@ -146,6 +146,7 @@ func (e *Engine) freeze(ctx context.Context) (*cycle, error) {
 	}
 	c.freezeCarry()
 	c.frozen.Tired = c.reds() >= maxRed
+	c.frozen.Healing = c.alreadyHeld(ReasonEnvironment)
 	return c, c.freezeBorn()
 }
 
@@ -320,7 +321,8 @@ func (c *cycle) freezeCarry() {
 // offers are the repairs in green's tip.
 func (w world) offers() []Offer {
 	for _, line := range slices.Backward(w.log) {
-		if line.State == journal.Promoted && line.Green != nil && *line.Green == w.green {
+		moved := line.State == journal.Promoted || line.State == journal.RolledBack
+		if moved && line.Green != nil && *line.Green == w.green {
 			return line.Offers
 		}
 	}

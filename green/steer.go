@@ -19,7 +19,9 @@ type Steering struct {
 }
 
 // Hold keeps green where it is until Release.
-func (e *Engine) Hold(ctx context.Context, s Steering) error { return e.order(ctx, journal.VerbHold, s) }
+func (e *Engine) Hold(ctx context.Context, s Steering) error {
+	return e.order(ctx, journal.VerbHold, s)
+}
 
 // Release ends a hold, lets repairs of a red snapshot be tried again, and adopts
 // a rewritten main.
@@ -136,6 +138,9 @@ func (e *Engine) rollback(ctx context.Context, to Promotion, why string) (git.Ha
 		State: journal.RolledBack, Snapshot: &to.Snapshot, Green: &commit, Verdict: verify.Passed, Repair: RepairRollback,
 		Culprits: []Blamed{}, Excluded: notNull(to.Excludes), Repairs: []string{}, Reason: &why, At: e.Now().UTC(), By: e.by(),
 	}
+	then := w
+	then.green = to.Commit.Hash
+	line.Offers = then.offers()
 	log, err := journal.Append(e.Hub.Repo, git.GreenLog, "roll back to "+to.Commit.Hash.Short()+" as "+commit.Short(), []any{line}, e.identity())
 	if err != nil {
 		return "", fmt.Errorf("log the rollback: %w", err)
@@ -146,4 +151,3 @@ func (e *Engine) rollback(ctx context.Context, to Promotion, why string) (git.Ha
 	}
 	return commit, nil
 }
-

@@ -283,9 +283,21 @@ func (v *verifier) checkContent(i int, base git.Hash) {
 			v.fault(at, "Repair: revert, and nothing is excluded")
 		}
 	}
-	if oldest := len(line) - 1; len(p.Excludes) > 0 && p.Repair != RepairRollback && len(p.Commit.Parents) == 2 &&
-		!slices.ContainsFunc(p.Excludes, func(x journal.Exclusion) bool { return x.Commit == line[oldest] }) {
-		v.fault(at, "its second parent is not the newest main commit that is wholly contained: %s is not excluded", line[oldest].Short())
+	if p.Repair != RepairRollback {
+		v.checkTruthful(p, line)
+	}
+}
+
+// checkTruthful wants the second parent to be the newest main commit whose whole
+// first-parent history is contained: the next one is left out. With another,
+// merging green back would delete what was left out from main.
+func (v *verifier) checkTruthful(p Promotion, line []git.Hash) {
+	if len(p.Excludes) == 0 || len(line) == 0 {
+		return // checkContent says what is wrong with the latter
+	}
+	next := line[len(line)-1]
+	if !slices.ContainsFunc(p.Excludes, func(x journal.Exclusion) bool { return x.Commit == next }) {
+		v.fault(p.Commit.Hash, "its second parent is not the newest main commit that is wholly contained: %s is not excluded", next.Short())
 	}
 }
 

@@ -1,0 +1,176 @@
+package green
+
+import (
+	"greenward/internal/git"
+	"greenward/internal/verify"
+)
+
+// Bounds of one cycle.
+const (
+	maxRounds  = 8  // searches for a further culprit in the repaired line
+	maxProbes  = 96 // probes of one search, re-runs included
+	maxMends   = 2  // patches asked of the fixup agent
+	maxPrefix  = 8  // shorter prefixes that are judged whole
+	maxHeal    = 6  // re-runs that may outvote the failures of a bad hour
+	maxSuspect = 10 // commits listed when no single one can be named
+)
+
+// Kinds of a Fix, and of a promotion's Repair.
+const (
+	RepairNone     = "none"
+	RepairPrefix   = "prefix"
+	RepairRevert   = "revert"
+	RepairSubset   = "subset"
+	RepairAgent    = "agent"
+	RepairRollback = "rollback"
+)
+
+// Kinds of a culprit.
+const (
+	KindChange      = "change"
+	KindFlake       = "flake"
+	KindEnvironment = "environment"
+	KindUndecided   = "undecided"
+)
+
+// Fix is one thing that a candidate has beyond its main commit.
+type Fix struct {
+	Kind     string     // RepairRevert or RepairAgent
+	Commit   git.Hash   // revert: the culprit; agent: the commit whose patch mends
+	From     int        // the place in the line from which it applies
+	Culprits []git.Hash // whom it answers
+	Check    string
+}
+
+// Candidate is a tree that could be green: a place in the line, with fixes.
+type Candidate struct {
+	At    int
+	Fixes []Fix
+}
+
+// Applied are the fixes that matter at the candidate's place.
+func (c Candidate) Applied() []Fix {
+	var on []Fix
+	for _, f := range c.Fixes {
+		if f.From <= c.At {
+			on = append(on, f)
+		}
+	}
+	return on
+}
+
+// Frozen is all that a cycle knows of the world; nothing of it is read again.
+type Frozen struct {
+	Snapshot git.Hash
+	Line     []git.Hash     // Line[0] is the good end (zero: none), then main's commits that green does not contain, oldest first
+	Rests    bool           // green rests on Line[0]
+	Born     map[string]int // checks that green's policy does not have, and where in the line they begin
+	Carry    []Fix          // repairs that green already holds
+	Must     bool           // a person asked for one of them
+	Repair   []string       // in the order to try
+	Fixer    bool           // an agent can be asked
+	Held     string         // why a person holds green
+	Gone     bool           // main no longer contains the commit that green rests on
+	Same     bool           // nothing to promote that green does not already hold
+	Weakened []string       // required checks that the candidate's policy takes away
+	Policy   string         // what is wrong with the candidate's policy
+	Tired    bool           // this snapshot was held red several times, and nothing changed
+	Healing  bool           // this snapshot was held for the environment: its failures may be of that hour
+}
+
+// Seen is what a judgement said of one check.
+type Seen struct {
+	ID      string
+	Verdict verify.Verdict
+	Passes  int
+	Fails   int
+	Hangs   int // time-outs
+	Runs    int
+	Fresh   verify.Verdict // of the run that was asked for; empty: none was made
+	Cause   verify.Cause
+	Why     string
+}
+
+// failed reports whether the check counts as failed: a second time-out does, for
+// the search finds out whether the parent passes.
+func (o Seen) failed() bool {
+	return o.Verdict == verify.Failed || o.hung()
+}
+
+func (o Seen) hung() bool { return o.Hangs >= 2 && o.Passes == 0 && !o.Verdict.Conclusive() }
+
+// Event is what happened.
+//
+//sumtype:decl
+type Event interface{ event() }
+
+// Opened begins a cycle.
+type Opened struct{ Frozen Frozen }
+
+// Judged answers Judge.
+type Judged struct {
+	Expected []string // the checks that had to be judged
+	Seen     []Seen
+	Ran      int
+	Idle     []git.Hash // fixes that changed nothing at this place
+}
+
+// Unbuilt answers Judge where the tree could not be made, or may not be green.
+type Unbuilt struct {
+	Fix git.Hash // the fix that does not apply; zero: the tree itself is refused
+	Why string
+}
+
+// Mended answers Mend.
+type Mended struct{ Fix Fix }
+
+// NotMended answers Mend where no patch came.
+type NotMended struct{ Why string }
+
+func (Opened) event()    {}
+func (Judged) event()    {}
+func (Unbuilt) event()   {}
+func (Mended) event()    {}
+func (NotMended) event() {}
+
+// Effect is what is to be done next.
+//
+//sumtype:decl
+type Effect interface{ effect() }
+
+// Judge asks for the verdict of a candidate.
+type Judge struct {
+	Cand   Candidate
+	Checks []string // nil: all that its policies require
+	Again  bool     // run even where there is evidence
+}
+
+// Mend asks the fixup agent for a patch.
+type Mend struct {
+	Cand     Candidate
+	Failing  []Seen
+	Culprits []git.Hash
+}
+
+// Promote ends the cycle with a new green.
+type Promote struct {
+	Cand   Candidate
+	Repair string
+	Checks []Seen
+}
+
+// Hold ends the cycle: green stays, and someone or something has to act.
+type Hold struct{ Reason, Detail string }
+
+// Wait ends the cycle: a verdict is still to come.
+type Wait struct{ Reason, Detail string }
+
+// Rest ends the cycle: there is nothing to do.
+type Rest struct{ Reason string }
+
+func (Judge) effect()   {}
+func (Mend) effect()    {}
+func (Promote) effect() {}
+func (Hold) effect()    {}
+func (Wait) effect()    {}
+func (Rest) effect()    {}
