@@ -1,0 +1,355 @@
+package queue
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"greenward/internal/git"
+	"greenward/internal/gittest"
+	"greenward/internal/journal"
+	"greenward/internal/verify"
+)
+
+// TestStepStories walks the core through files of events. A line that begins
+// with < is an event; the lines below it, with >, are the state and the effects
+// that came of it. -update writes what is.
+func TestStepStories(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/step/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no stories", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := walk(t, string(data))
+			if flag.Lookup("update").Value.String() == "true" {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(data), got); diff != "" {
+				t.Errorf("story (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// walk steps through the events of a story and writes what came of each.
+func walk(t *testing.T, story string) string {
+	t.Helper()
+	var out strings.Builder
+	var state State
+	now := gittest.Start()
+	for line := range strings.Lines(story) {
+		switch {
+		case strings.HasPrefix(line, ">"):
+		case strings.HasPrefix(line, "< "):
+			out.WriteString(line)
+			words := strings.Fields(line)[1:]
+			if words[0] == "later" {
+				now = now.Add(time.Minute)
+				continue
+			}
+			var effects []Effect
+			state, effects = state.Step(parseEvent(t, words), now)
+			fmt.Fprintf(&out, "> tip=%s waiting=%d planned=%d deferred=%d\n", string(state.tip), len(state.waiting), len(state.plan), len(state.deferred))
+			for _, e := range effects {
+				fmt.Fprintf(&out, "> %s\n", describe(e))
+			}
+		default:
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+// parseEvent reads an event: a verb, words, and key=value pairs.
+func parseEvent(t *testing.T, words []string) Event {
+	t.Helper()
+	value := map[string]string{}
+	var plain []string
+	for _, w := range words[1:] {
+		if k, v, ok := strings.Cut(w, "="); ok {
+			value[k] = v
+		} else {
+			plain = append(plain, w)
+		}
+	}
+	switch words[0] {
+	case "read":
+		e := Read{Main: git.Hash(value["main"]), Closed: value["closed"] != "", Judged: value["judged"] != ""}
+		for _, p := range plain {
+			name, mark, _ := strings.Cut(p, "!")
+			w := Waiting{Entry: name + "@1", Name: name, Head: git.Hash("head-" + name)}
+			w.Landed = mark == "landed"
+			if mark == "failed" {
+				w.Failed = &journal.Decision{Entry: name + "@0", Evidence: []string{"run"}}
+			}
+			e.Waiting = append(e.Waiting, w)
+		}
+		return e
+	case "merged":
+		return Merged{Entry: plain[0] + "@1", Tip: git.Hash(value["tip"]), Task: value["task"], Note: value["note"]}
+	case "found":
+		return Found{Entry: plain[0] + "@1", Reason: value["reason"], With: value["with"], Task: value["task"]}
+	case "judged":
+		return Judged{Entry: plain[0] + "@1", Tip: git.Hash(value["tip"]), Verdict: verify.Verdict(value["verdict"])}
+	case "stumbled":
+		return Stumbled{Entry: plain[0] + "@1"}
+	case "recorded":
+		return Recorded{}
+	case "raced":
+		return Raced{}
+	}
+	t.Fatalf("unknown event %v", words)
+	return nil
+}
+
+func describe(e Effect) string {
+	switch e := e.(type) {
+	case Merge:
+		return fmt.Sprintf("merge %s onto %s", e.Waiting.Entry, string(e.Tip))
+	case JudgeTip:
+		return fmt.Sprintf("judge %s as %s", e.Entry, string(e.Tip))
+	case Record:
+		text := fmt.Sprintf("record %s..%s", string(e.From), string(e.To))
+		for _, d := range e.Decisions {
+			text += fmt.Sprintf("\n>   %s %s", d.Entry, d.State)
+			if d.Reason != nil {
+				text += " " + *d.Reason
+			}
+			if d.With != nil {
+				text += " with " + *d.With
+			}
+		}
+		return text
+	case Clean:
+		return "clean " + e.Waiting.Entry
+	case Reread:
+		return "reread"
+	case WakeAt:
+		return "wake at " + e.Time.Format(time.TimeOnly)
+	}
+	return "?"
+}
+
+// fate is how a modelled entry behaves when it is merged or judged.
+type fate struct {
+	name    string
+	finding string // reason of a finding at every merge
+	verdict verify.Verdict
+	landed  bool // in the log already
+	failed  bool
+}
+
+// TestCoreKeepsItsInvariants runs the core against a naive model of git with
+// random entries, verdicts and lost races, and holds after every record:
+// everything is decided once, in order; main moves from what was read; nothing
+// lands without the verdict that was asked for; a pass ends.
+func TestCoreKeepsItsInvariants(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		verdicts := []verify.Verdict{verify.Passed, verify.Failed, verify.Broken, verify.Unknown}
+		var fates []fate
+		for i := range rapid.IntRange(0, 130).Draw(rt, "entries") {
+			fates = append(fates, fate{
+				name:    fmt.Sprintf("e%03d", i),
+				finding: rapid.SampledFrom([]string{"", "", "", "conflict", "empty"}).Draw(rt, "finding"),
+				verdict: rapid.SampledFrom(verdicts).Draw(rt, "verdict"),
+				landed:  rapid.IntRange(0, 9).Draw(rt, "landed") == 0,
+				failed:  rapid.IntRange(0, 9).Draw(rt, "failed") == 0,
+			})
+		}
+		m := model{rt: rt, fates: fates, judged: rapid.Bool().Draw(rt, "judged"), main: "m0"}
+		m.closed = rapid.IntRange(0, 9).Draw(rt, "closed") == 0
+		m.run()
+	})
+}
+
+// model is git and the judge as the core sees them.
+type model struct {
+	rt             *rapid.T
+	fates          []fate
+	judged, closed bool
+	main           git.Hash
+	commits        int
+	decided        []journal.Decision
+	passed         map[git.Hash]bool
+	steps          int
+}
+
+func (m *model) run() {
+	m.passed = map[git.Hash]bool{}
+	var state State
+	now := gittest.Start()
+	for again := true; again; {
+		again = false
+		events := []Event{m.read()}
+		for len(events) > 0 {
+			if m.steps++; m.steps > 20_000 {
+				m.rt.Fatal("no end")
+			}
+			var effects []Effect
+			state, effects = state.Step(events[0], now)
+			events = events[1:]
+			answers := 0
+			for _, e := range effects {
+				answer := m.do(e, &again)
+				if answer != nil {
+					answers++
+					events = append(events, answer)
+				}
+			}
+			if answers > 1 {
+				m.rt.Fatal("two things at once")
+			}
+		}
+	}
+	m.check()
+}
+
+func (m *model) read() Read {
+	e := Read{Main: m.main, Closed: m.closed, Judged: m.judged}
+	for _, f := range m.fates {
+		if m.find(f.name) != nil {
+			continue
+		}
+		w := Waiting{Entry: f.name, Name: f.name, Head: git.Hash(f.name), Landed: f.landed}
+		if f.failed {
+			w.Failed = &journal.Decision{Entry: "before"}
+		}
+		e.Waiting = append(e.Waiting, w)
+	}
+	return e
+}
+
+func (m *model) find(name string) *journal.Decision {
+	i := slices.IndexFunc(m.decided, func(d journal.Decision) bool { return d.Entry == name })
+	if i < 0 {
+		return nil
+	}
+	return &m.decided[i]
+}
+
+func (m *model) fate(entry string) fate {
+	return m.fates[slices.IndexFunc(m.fates, func(f fate) bool { return f.name == entry })]
+}
+
+func (m *model) do(e Effect, again *bool) Event {
+	switch e := e.(type) {
+	case Merge:
+		f := m.fate(e.Waiting.Entry)
+		if f.landed || m.closed {
+			m.rt.Fatalf("%s is merged", f.name)
+		}
+		if f.finding != "" {
+			return Found{Entry: f.name, Reason: f.finding}
+		}
+		m.commits++
+		return Merged{Entry: f.name, Tip: git.Hash(fmt.Sprintf("%s>%d", e.Tip, m.commits))}
+	case JudgeTip:
+		m.passed[e.Tip] = m.fate(e.Entry).verdict == verify.Passed
+		return Judged{Entry: e.Entry, Tip: e.Tip, Verdict: m.fate(e.Entry).verdict}
+	case Record:
+		return m.record(e)
+	case Reread:
+		*again = true
+	}
+	return nil
+}
+
+func (m *model) record(e Record) Event {
+	if rapid.IntRange(0, 4).Draw(m.rt, "race") == 0 {
+		m.commits++
+		m.main = git.Hash(fmt.Sprintf("direct%d", m.commits)) // somebody pushed
+	}
+	if e.From != m.main {
+		return Raced{}
+	}
+	if len(e.Decisions) == 0 || len(e.Decisions) > MaxBatch {
+		m.rt.Fatalf("%d decisions in one record", len(e.Decisions))
+	}
+	tip := e.From
+	for _, d := range e.Decisions {
+		if m.find(d.Entry) != nil {
+			m.rt.Fatalf("%s is decided twice", d.Entry)
+		}
+		if *d.Onto != tip {
+			m.rt.Fatalf("%s was made on %s, not on %s", d.Entry, *d.Onto, tip)
+		}
+		if d.State == journal.Landed {
+			if tip = *d.Landed; m.judged && !m.passed[tip] {
+				m.rt.Fatalf("%s lands without its verdict", d.Entry)
+			}
+		}
+	}
+	if tip != e.To {
+		m.rt.Fatalf("main would move to %s, not to %s", e.To, tip)
+	}
+	m.main = tip
+	m.decided = append(m.decided, e.Decisions...)
+	return Recorded{}
+}
+
+// check holds that every entry ended where its fate leads, in order.
+func (m *model) check() {
+	var order []string
+	for _, f := range m.fates {
+		want := "landed"
+		switch {
+		case f.landed || m.closed:
+			want = ""
+		case f.failed:
+			want = "unchanged"
+		case f.finding != "":
+			want = f.finding
+		case m.judged && f.verdict == verify.Failed:
+			want = "checks"
+		case m.judged && f.verdict != verify.Passed:
+			want = ""
+		}
+		got := ""
+		if d := m.find(f.name); d != nil {
+			got = d.State
+			if d.Reason != nil {
+				got = *d.Reason
+			}
+			order = append(order, d.Entry)
+		}
+		if got != want {
+			m.rt.Fatalf("%+v ended as %q, want %q", f, got, want)
+		}
+	}
+	var logged []string
+	for _, d := range m.decided {
+		logged = append(logged, d.Entry)
+	}
+	if diff := cmp.Diff(order, logged); diff != "" {
+		m.rt.Fatalf("order (-want +got):\n%s", diff)
+	}
+}
+
+// TestMain lowers the number of random queues of a plain run; -rapid.checks
+// overrides it.
+func TestMain(m *testing.M) {
+	flag.Bool("update", false, "write what is into the golden files")
+	if err := flag.Set("rapid.checks", "60"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
