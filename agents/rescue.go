@@ -55,6 +55,10 @@ func (r Rescued) number() int {
 	return n
 }
 
+// errDamaged says that a working copy is no repository any more, so that no git
+// can tell what is new in it.
+var errDamaged = errors.New("the working copy cannot be read")
+
 // rescue saves dirty and untracked files, unpushed commits of every branch and a
 // detached HEAD. Doing it again saves nothing twice.
 func (w *Workspaces) rescue(ctx context.Context, tree *git.Worktree, reg owner) ([]git.Ref, error) {
@@ -68,7 +72,7 @@ func (w *Workspaces) rescue(ctx context.Context, tree *git.Worktree, reg owner) 
 	}
 	tips, err := w.tips(ctx, tree, reg)
 	if err != nil {
-		return nil, fmt.Errorf("rescue %s: %w", reg.Task, err)
+		return nil, fmt.Errorf("rescue %s: %w: %w", reg.Task, errDamaged, err)
 	}
 	safe := []git.Hash{reg.Base, main}
 	earlier, err := ListRescued(w.Repo, reg.Task)

@@ -171,8 +171,11 @@ func (ws *Workspace) Rescue(ctx context.Context) ([]git.Ref, error) {
 // Discard rescues, then removes.
 func (ws *Workspace) Discard(ctx context.Context) ([]git.Ref, error) {
 	saved, err := ws.Rescue(ctx)
+	if errors.Is(err, errDamaged) && ctx.Err() == nil {
+		return saved, errors.Join(setAside(ctx, ws.Dir(), err.Error()), ws.Remove())
+	}
 	if err != nil {
-		return nil, errors.Join(err, ws.unlock()) // the files stay for the next sweep
+		return saved, errors.Join(err, ws.unlock()) // the files stay for the next sweep
 	}
 	return saved, ws.Remove()
 }
@@ -230,12 +233,15 @@ func (w *Workspaces) reclaim(ctx context.Context, base string) ([]git.Ref, error
 		return nil, remove(base)
 	}
 	tree, err := git.OpenWorktree(base, w.Repo.Host())
-	if err != nil { // half made, or emptied by its agent: no git can tell what is new in it
+	if err != nil { // half made, or emptied by its agent
 		return nil, errors.Join(setAside(ctx, base, err.Error()), remove(base))
 	}
 	refs, err := w.rescue(ctx, tree, reg)
+	if errors.Is(err, errDamaged) && ctx.Err() == nil {
+		return refs, errors.Join(setAside(ctx, base, err.Error()), remove(base))
+	}
 	if err != nil {
-		return nil, err
+		return refs, err
 	}
 	return refs, remove(base)
 }
