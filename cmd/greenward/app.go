@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"greenward/agents/model"
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/proc"
@@ -255,6 +254,3 @@ func noArgs(args []string) error {
 	}
 	return nil
 }
-
-// secret keeps a key out of every message.
-func (a *app) secret(name string) model.Secret { return model.Secret(a.host.Get(name)) }

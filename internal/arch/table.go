@@ -33,7 +33,7 @@ func levels() map[string]int {
 		"internal/gittest":   1,
 		"internal/modeltest": 1,
 		"internal/hubtest":   1,
-		"internal/sample":    1,
+		"internal/sample":    2,
 
 		"internal/proc": 0,
 		"internal/arch": 0,

@@ -180,3 +180,16 @@ func splitNul(out []byte) []string {
 	}
 	return strings.Split(s, "\x00")
 }
+
+// Top is the top directory of the working tree that dir lies in.
+func (r *Repo) Top(ctx context.Context, dir string) (string, error) {
+	out, err := r.command(ctx, call{dir: dir, discover: true, args: []string{"rev-parse", "--show-toplevel"}})
+	return strings.TrimSuffix(string(out), "\n"), err
+}
+
+// TrackedOrNew lists the files of the working tree at top that are tracked or
+// not ignored. The index is only read.
+func (r *Repo) TrackedOrNew(ctx context.Context, top string) ([]string, error) {
+	out, err := r.command(ctx, call{dir: top, worktree: top, args: []string{"ls-files", "-z", "--cached", "--others", "--exclude-standard"}})
+	return splitNul(out), err
+}

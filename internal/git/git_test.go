@@ -91,6 +91,33 @@ func TestReadsOnAfterRepack(t *testing.T) {
 	}
 }
 
+func TestRefsWhileATransactionIsUnderWay(t *testing.T) {
+	r, dir := hub(t)
+	gittest.Commit(t, dir, "main", "a", map[string]string{"f": "1"})
+	gittest.Commit(t, dir, "queue/x", "b", map[string]string{"f": "2"})
+	gittest.Git(t, dir, "pack-refs", "--all")
+	gittest.Commit(t, dir, "queue/y", "c", map[string]string{"f": "3"})
+	gittest.Commit(t, dir, "queue/x", "d", map[string]string{"f": "4"})
+	write(t, filepath.Join(dir, "refs", "heads", "queue", "z.lock"), "")
+	for prefix, want := range map[string]string{"refs/heads/queue/": "refs/heads/queue", "refs/heads/ma": "refs/heads/main", "refs/": "", "refs/tags/": "refs/tags"} {
+		refs, err := r.Refs(prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, one := range refs {
+			got = append(got, string(one.Hash)+" "+string(one.Ref))
+		}
+		args := []string{"for-each-ref", "--format=%(objectname) %(refname)"}
+		if want != "" {
+			args = append(args, want)
+		}
+		if diff := cmp.Diff(gittest.Git(t, dir, args...), strings.Join(got, "\n")); diff != "" {
+			t.Errorf("%s: %s", prefix, diff)
+		}
+	}
+}
+
 func TestWritesWhatGitReads(t *testing.T) {
 	r, dir := hub(t)
 	base := git.Hash(gittest.Commit(t, dir, "main", "base", map[string]string{"a/x": "1", "a/y": "2", "ab": "3", "a.b": "4", "tasks/r/t.md": "5"}))

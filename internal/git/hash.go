@@ -90,6 +90,9 @@ func badRef(s string) string {
 // Branch is the ref of the branch with that name.
 func Branch(name string) (Ref, error) { return ParseRef("refs/heads/" + name) }
 
+// IsZero reports whether r names no ref.
+func (r Ref) IsZero() bool { return r == "" }
+
 // Short is the name without refs/heads/ (or without refs/ elsewhere).
 func (r Ref) Short() string {
 	if s, ok := strings.CutPrefix(string(r), "refs/heads/"); ok {

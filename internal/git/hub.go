@@ -218,7 +218,7 @@ func (e *PushError) Error() string {
 
 // Publish pushes a group of refs to upstream, all or none, each by
 // compare-and-swap on what upstream has now and only forward. Refs that are
-// already there are left out; a ref with a zero New is deleted there. In a clone
+// already there are left out; a ref with a zero New is deleted if it still is Old. In a clone
 // without a remote, a branch that a working tree has checked out is skipped and
 // returned.
 func (h *Hub) Publish(ctx context.Context, updates []RefUpdate) (skipped []Ref, err error) {
@@ -240,8 +240,8 @@ func (h *Hub) Publish(ctx context.Context, updates []RefUpdate) (skipped []Ref, 
 	var refs []Ref
 	for _, u := range updates {
 		was := there[u.Ref]
-		if was == u.New {
-			continue
+		if was == u.New || u.New.IsZero() && was != u.Old {
+			continue // there already, or no longer what was to be deleted
 		}
 		if slices.Contains(busy, u.Ref) {
 			skipped = append(skipped, u.Ref)
@@ -323,4 +323,27 @@ func (h *Hub) ClearLocks(refs []Ref, age time.Duration, now time.Time) ([]string
 		removed = append(removed, name)
 	}
 	return removed, nil
+}
+
+// Catch moves a ref of the hub forward to what upstream had at the last Fetch,
+// where that contains it.
+func (h *Hub) Catch(ctx context.Context, ref Ref) error {
+	there, err := h.Tip(Track(ref))
+	if err != nil || there.IsZero() {
+		return err
+	}
+	here, err := h.Tip(ref)
+	if err != nil || here == there {
+		return err
+	}
+	if !here.IsZero() {
+		if behind, err := h.IsAncestor(ctx, here, there); err != nil || !behind {
+			return err
+		}
+	}
+	err = h.Transact(ctx, "catch up with upstream", []RefUpdate{{Ref: ref, New: there, Old: here}})
+	if _, raced := errors.AsType[*RaceError](err); raced {
+		return nil // whoever moved it meanwhile knows more
+	}
+	return err
 }

@@ -68,7 +68,7 @@ func TestHubOfACloneFollowsItsRemote(t *testing.T) {
 	if err := h.Transact(t.Context(), "land", []git.RefUpdate{{Ref: mainRef, New: mine, Old: first}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Publish(t.Context(), []git.RefUpdate{{Ref: mainRef, New: mine}, {Ref: "refs/heads/queue/x"}}); err != nil {
+	if _, err := h.Publish(t.Context(), []git.RefUpdate{{Ref: mainRef, New: mine}, {Ref: "refs/heads/queue/x", Old: mine}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := gittest.Git(t, upstream, "for-each-ref", "--format=%(refname) %(objectname)"); got != "refs/heads/main "+string(mine) {

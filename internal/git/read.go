@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"path"
-	"sort"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -62,31 +61,6 @@ func (r *Repo) HeadRef() (Ref, error) {
 		return err
 	})
 	return found, err
-}
-
-// Refs lists the refs whose name begins with prefix, sorted by name. Symbolic
-// refs are left out.
-func (r *Repo) Refs(prefix string) ([]RefValue, error) {
-	var found []RefValue
-	err := r.with(func(s *filesystem.Storage) error {
-		found = nil
-		all, err := s.IterReferences()
-		if err != nil {
-			return err
-		}
-		defer all.Close()
-		return all.ForEach(func(value *plumbing.Reference) error {
-			if strings.HasPrefix(string(value.Name()), prefix) && value.Type() == plumbing.HashReference {
-				found = append(found, RefValue{Ref(value.Name()), Hash(value.Hash().String())})
-			}
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list refs under %q: %w", prefix, err)
-	}
-	sort.Slice(found, func(i, j int) bool { return found[i].Ref < found[j].Ref })
-	return found, nil
 }
 
 // Commit reads a commit.

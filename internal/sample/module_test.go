@@ -26,7 +26,7 @@ func TestModulePassesItsChecks(t *testing.T) {
 		if j.broken {
 			continue
 		}
-		for _, c := range j.commits {
+		for _, c := range append(j.commits, j.edits...) {
 			apply(t, files, c)
 		}
 	}

@@ -1,0 +1,12 @@
+package main
+
+import "slices"
+
+// commands is every word that greenward knows, in the order of its help.
+func commands() []command {
+	return slices.Concat(
+		[]command{demoCommand(), initCommand(), runCommand(), workCommand(), submitCommand(), landCommand()},
+		queueCommands(), greenCommands(),
+		[]command{tasksCommand(), handoffsCommand()},
+	)
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+
+	"greenward/agents"
+	"greenward/agents/model"
+	"greenward/internal/config"
+	"greenward/internal/git"
+	"greenward/internal/journal"
+	"greenward/internal/proc"
+	"greenward/workflows"
+)
+
+// errNoModel says that there is nothing that could work.
+var errNoModel = errors.New("no model: set OPENAI_BASE_URL and OPENAI_API_KEY and say --model NAME (or agents.model in " + config.File +
+	"), or name a command that works instead: agents.roles.worker.command")
+
+// crew is what the agents of one process share.
+type crew struct {
+	*engines
+	app        *app
+	claims     *agents.Claims
+	workspaces *agents.Workspaces
+	asked      *workflows.Bell
+	moved      *workflows.Bell
+	client     model.Client // nil: commands alone
+	model      string       // the model to use where a role names none
+	prefix     string       // of the names of workers
+}
+
+// hire builds a crew; modelName overrides the policy's.
+func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*crew, error) {
+	self, err := proc.Self()
+	if err != nil {
+		return nil, err
+	}
+	c := &crew{
+		engines: e, app: a, asked: &workflows.Bell{}, moved: &workflows.Bell{}, model: cmp.Or(modelName, e.policy.Agents.Model), prefix: prefix,
+		claims:     &agents.Claims{Repo: e.hub.Repo, Self: self, Now: a.now, Rand: rand.Reader},
+		workspaces: &agents.Workspaces{Repo: e.hub.Repo, State: e.hub.State(), Self: self, Now: a.now, Main: e.main},
+	}
+	if c.client, err = a.client(e.policy.Agents, c.model); err != nil {
+		return nil, err
+	}
+	if _, err := c.workspaces.Sweep(ctx); err != nil {
+		return nil, fmt.Errorf("save what earlier agents left: %w", err)
+	}
+	return c, nil
+}
+
+// client speaks to the model server that the environment or the policy names.
+func (a *app) client(policy config.Agents, name string) (model.Client, error) {
+	url, field := a.host.Get("OPENAI_BASE_URL"), ""
+	for _, p := range policy.Providers {
+		if url == "" || strings.TrimRight(p.URL, "/") == strings.TrimRight(url, "/") {
+			url, field = p.URL, p.MaxTokensField
+			break
+		}
+	}
+	key := a.host.Get("OPENAI_API_KEY")
+	if url == "" && key != "" {
+		url = "https://api.openai.com/v1"
+	}
+	if url == "" || name == "" {
+		return nil, nil // whoever needs a model says so
+	}
+	return model.New(model.Options{BaseURL: url, Now: a.now, Key: model.NewSecret(key), Model: name, MaxTokensField: field})
+}
+
+// role is how a role works: which model, or which command.
+func (c *crew) role(name string) (config.Role, string) {
+	r := c.policy.Agents.Roles[name]
+	return r, cmp.Or(r.Model, c.model)
+}
+
+func (c *crew) limits() agents.Limits {
+	l := c.policy.Agents.Limits
+	return agents.Limits{Steps: l.Steps, Tokens: l.Tokens, Time: l.Time}
+}
+
+func (c *crew) transcript(agent, run string) (*agents.Transcript, error) {
+	return agents.OpenTranscript(agents.TranscriptInput{
+		State: c.hub.State(), Run: run, Agent: agent, Now: c.app.now, Secrets: []model.Secret{model.NewSecret(c.app.host.Get("OPENAI_API_KEY"))},
+	})
+}
+
+// mind is what does the work of tasks.
+func (c *crew) mind() (agents.Mind, error) {
+	role, name := c.role("worker")
+	if len(role.Command) > 0 {
+		return &agents.CommandMind{Argv: role.Command, Time: c.policy.Agents.Limits.Time}, nil
+	}
+	if c.client == nil {
+		return nil, errNoModel
+	}
+	return &agents.ModelMind{Client: c.client, Model: name, Effort: role.Effort, Limits: c.limits(), Now: c.app.now}, nil
+}
+
+func (c *crew) worker(agent, run string) (*agents.Worker, error) {
+	mind, err := c.mind()
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.transcript(agent, run)
+	if err != nil {
+		return nil, err
+	}
+	return &agents.Worker{
+		Repo: c.hub.Repo, Main: c.main, Agent: agent, Run: run, Mind: mind, Workspaces: c.workspaces, Claims: c.claims, Landings: c.decisions(),
+		Now: c.app.now, Checks: c.facts(), Env: c.app.workEnv(c.place), Transcript: t,
+	}, nil
+}
+
+func (c *crew) planner(run string) (*agents.Planner, error) {
+	role, name := c.role("planner")
+	if c.client == nil {
+		return nil, fmt.Errorf("plan: %w", errNoModel)
+	}
+	t, err := c.transcript("planner", run)
+	if err != nil {
+		return nil, err
+	}
+	return &agents.Planner{
+		Repo: c.hub.Repo, Main: c.main, Path: run, Agent: "planner", Client: c.client, Workspaces: c.workspaces, Landings: c.decisions(),
+		Now: c.app.now, Rand: rand.Reader, Model: name, Effort: role.Effort, Limits: c.limits(), Checks: c.facts(), Workers: c.policy.Agents.Workers, Transcript: t,
+	}, nil
+}
+
+func (c *crew) decisions() *workflows.Decisions {
+	return &workflows.Decisions{Repo: c.hub.Repo, Asked: c.asked, Moved: c.moved}
+}
+
+// pool keeps workers busy with a run's tasks, or with those of all runs.
+func (c *crew) pool(run string, size int) *workflows.Pool {
+	return &workflows.Pool{
+		Repo: c.hub.Repo, Main: c.main, Run: run, Size: size, Claims: c.claims, Hire: c.worker, Asked: c.asked, Moved: c.moved,
+		Name: func(slot int) string { return fmt.Sprintf("%sworker-%03d", c.prefix, slot+1) },
+		Pause: func(run string) bool {
+			controls, err := c.controls()
+			return err == nil && (controls.Paused[run] || controls.Stopped[run])
+		},
+	}
+}
+
+func (c *crew) controls() (journal.Controls, error) {
+	return journal.ReadControls(c.hub.Repo, append([]string{c.signer.Public()}, c.policy.Green.Signers...))
+}
+
+// run pursues a goal with this crew.
+func (c *crew) run(goal string, workers int, by git.Identity) *workflows.Run {
+	r := &workflows.Run{
+		Hub: c.hub, Main: c.main, Goal: goal, By: by, Now: c.app.now, Claims: c.claims, Planner: c.planner, Pool: c.pool(workflows.Slug(goal), workers),
+		Landing:   &workflows.Landing{Lander: c.lander, Asked: c.asked, Moved: c.moved},
+		Decisions: c.decisions(), Exchange: c.exchange, Controls: c.controls, Spent: (&agents.Meter{State: c.hub.State()}).Spent, Tokens: c.policy.Agents.Budget.Tokens, Moved: c.moved,
+	}
+	if len(c.policy.Required()) > 0 {
+		r.Engine = c.green
+		r.Schedule = &workflows.Schedule{Engine: c.green, Spec: c.policy.Green.Schedule, Moved: c.moved}
+	}
+	return r
+}

@@ -1,0 +1,405 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"greenward/green"
+	"greenward/internal/git"
+	"greenward/internal/journal"
+	"greenward/workflows"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// simple is a command without flags of its own.
+func simple(name, args, summary, example string, act func(a *app, ctx context.Context, args []string) error) command {
+	return command{name: name, args: args, summary: summary, example: example, run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
+		return func(ctx context.Context, args []string) error { return act(a, ctx, args) }
+	}}
+}
+
+func greenCommands() []command {
+	steer := func(name, args, summary string, do func(*green.Engine, context.Context, green.Steering) error) command {
+		return simple("green "+name, args, summary, "", func(a *app, ctx context.Context, args []string) error { return a.steer(ctx, name, args, do) })
+	}
+	return []command{
+		snapshotCommand(),
+		simple("green status", "", "how far green is behind main, and why", "greenward green status --json", (*app).greenStatus),
+		logCommand(),
+		verifyCommand(),
+		steer("hold", "[REASON]", "keep green where it is until release", (*green.Engine).Hold),
+		steer("release", "", "end a hold", (*green.Engine).Release),
+		steer("exclude", "SHA", "let green leave out a commit of main", (*green.Engine).Exclude),
+		steer("include", "SHA", "take an exclude back", (*green.Engine).Include),
+		steer("policy accept", "SHA", "let the policy at SHA take the place of green's", (*green.Engine).Accept),
+		simple("green rollback", "TO", "make a new green with the tree of promotion TO, and hold it", "greenward green rollback green~1", (*app).rollback),
+		staleCommand(),
+	}
+}
+
+func snapshotCommand() command {
+	return command{
+		name: "green snapshot", summary: "one green cycle now; --watch by the schedule", example: "greenward green snapshot\ngreenward -C /srv/hub.git green snapshot --watch --json",
+		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
+			watch := fs.Bool("watch", false, "go on by green.schedule until interrupted")
+			name := fs.String("model", "", "the `MODEL` of the fixup agent (default: the policy's)")
+			return func(ctx context.Context, args []string) error {
+				if err := noArgs(args); err != nil {
+					return err
+				}
+				return a.snapshot(ctx, *watch, *name)
+			}
+		},
+	}
+}
+
+func (a *app) snapshot(ctx context.Context, watch bool, name string) error {
+	p, err := a.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	e, err := a.wire(p)
+	if err != nil {
+		return err
+	}
+	c, err := a.hire(ctx, e, name, "")
+	if err != nil {
+		return err
+	}
+	if err := c.setFixer(); err != nil {
+		return err
+	}
+	show := func(r green.Result) error { return a.print(r, func(w io.Writer) { showSnapshot(w, r) }) }
+	if watch {
+		s := &workflows.Schedule{Engine: e.green, Spec: p.policy.Green.Schedule, OnTick: func(r green.Result) {
+			if err := show(r); err != nil {
+				a.note("greenward: %v", err) // a closed pipe must not stop the cycles
+			}
+		}}
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() error { return s.Run(ctx) })
+		if p.hub.Upstream() != "" {
+			g.Go(func() error { return e.exchange.Run(ctx) })
+		}
+		return g.Wait()
+	}
+	if err := e.exchange.Take(ctx); err != nil {
+		return err
+	}
+	result, err := e.green.Cycle(ctx)
+	if err != nil {
+		return err
+	}
+	skipped, err := e.exchange.Give(ctx)
+	a.sayPull(skipped)
+	return errors.Join(show(result), err)
+}
+
+func showSnapshot(w io.Writer, r green.Result) {
+	line(w, "snapshot %s: %s%s, %d check runs", r.Snapshot.Short(), r.Verdict, repaired(r), r.Runs)
+	for _, c := range r.Culprits {
+		line(w, "culprit  %s %s (check %s, %s)", c.Commit.Short(), c.Subject, c.Check, c.Kind)
+	}
+	for _, x := range r.Excluded {
+		line(w, "left out %s %s", x.Commit.Short(), x.Reason)
+	}
+	for _, entry := range r.Repairs {
+		line(w, "repair   %s waits in the queue", entry)
+	}
+	if r.Hold != nil {
+		line(w, "held: %s", *r.Hold)
+	}
+	if r.Detail != nil {
+		line(w, "%s: %s", r.Action, *r.Detail)
+	}
+	for _, alert := range r.Alerts {
+		line(w, "alert    %s", alert)
+	}
+	if r.Green != nil {
+		line(w, "green is %s", r.Green.Short())
+	}
+}
+
+func (a *app) greenStatus(ctx context.Context, args []string) error {
+	if err := noArgs(args); err != nil {
+		return err
+	}
+	p, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	e, err := a.wire(p)
+	if err != nil {
+		return err
+	}
+	s, err := e.green.Status(ctx)
+	if err != nil {
+		return err
+	}
+	return a.print(s, func(w io.Writer) {
+		line(w, "green is %d commits and %s behind main", s.Behind, time.Duration(s.LagSeconds)*time.Second)
+		for cause, seconds := range s.Cause {
+			if seconds > 0 {
+				line(w, "  %-16s %s", cause, time.Duration(seconds)*time.Second)
+			}
+		}
+		if s.Hold != nil {
+			line(w, "held: %s", *s.Hold)
+		}
+		for _, d := range s.Debt {
+			line(w, "debt: %s %s %s %s", d.Commit.Short(), d.Reason, d.Entry, d.State)
+		}
+	})
+}
+
+// promotionLine is one promotion as `green log --json` prints it, one a line.
+type promotionLine struct {
+	Commit   git.Hash  `json:"commit"`
+	At       time.Time `json:"at"`
+	Snapshot git.Hash  `json:"snapshot"`
+	Repair   string    `json:"repair"`
+}
+
+func logCommand() command {
+	return command{
+		name: "green log", summary: "list promotions, newest first", example: "greenward green log\ngreenward green log --signers > allowed_signers",
+		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
+			signers := fs.Bool("signers", false, "print an allowed signers file for git verify-commit instead")
+			return func(ctx context.Context, args []string) error {
+				if err := noArgs(args); err != nil {
+					return err
+				}
+				return a.greenLog(ctx, *signers)
+			}
+		},
+	}
+}
+
+func (a *app) greenLog(ctx context.Context, signers bool) error {
+	p, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	if signers {
+		key, err := p.hub.Key()
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(a.stdout, allowedSigners(key, p.policy.Green.Signers))
+		return nil
+	}
+	tip, err := p.hub.Tip(p.green)
+	if err != nil {
+		return err
+	}
+	if tip.IsZero() {
+		a.note("greenward: no promotion yet; greenward green snapshot makes one")
+		return nil
+	}
+	for c, err := range p.hub.History(tip, "") {
+		if err != nil {
+			return err
+		}
+		one, err := green.ReadPromotion(c)
+		if err != nil {
+			return nil //nolint:nilerr // green's history from before its first promotion
+		}
+		l := promotionLine{c.Hash, c.Committer.When.UTC(), one.Snapshot, one.Repair}
+		if err := a.print(l, func(w io.Writer) {
+			line(w, "%s  %s  snapshot %s  repair %s", l.Commit.Short(), l.At.Format(time.DateTime), l.Snapshot.Short(), l.Repair)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allowedSigners lets git check promotions by this hub and by those whom the
+// policy lists.
+func allowedSigners(key git.Signer, listed []string) string {
+	return git.AllowedSigners("greenward@localhost", key.Public()) + strings.Join(append(listed, ""), "\n")
+}
+
+func verifyCommand() command {
+	return command{
+		name: "green verify", args: "[SHA]", summary: "re-check every claim of a promotion and of all before it, offline",
+		example: "greenward green verify\ngreenward green verify --signers allowed_signers green~3 --json",
+		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
+			signers := fs.String("signers", "", "trust the keys in this allowed signers `FILE`")
+			return func(ctx context.Context, args []string) error {
+				rev, err := optional(args)
+				if err != nil {
+					return err
+				}
+				return a.verify(ctx, rev, *signers)
+			}
+		},
+	}
+}
+
+func (a *app) verify(ctx context.Context, rev, signers string) error {
+	repo, main, tip, err := a.verifiable(ctx)
+	if err != nil {
+		return err
+	}
+	in := green.VerifyInput{Repo: repo, Main: main, Green: tip}
+	if signers != "" {
+		if in.Signers, err = os.ReadFile(signers); err != nil {
+			return usagef("--signers: %v", err)
+		}
+	}
+	if rev != "" {
+		if in.Commit, err = repo.RevParse(ctx, rev); err != nil {
+			return usagef("green verify: %v", err)
+		}
+	}
+	v, err := green.Verify(ctx, in)
+	if err != nil {
+		return err
+	}
+	if err := a.print(v, func(w io.Writer) {
+		line(w, "%s is %s (trust: %s)", v.Commit.Short(), map[bool]string{true: "valid", false: "NOT valid"}[v.Valid], v.Trust)
+		for _, fault := range v.Faults {
+			line(w, "  %s", fault)
+		}
+	}); err != nil {
+		return err
+	}
+	if !v.Valid {
+		return errNo
+	}
+	return nil
+}
+
+// verifiable is the repository to verify in, without asking anything of a
+// network: the hub itself, or the clone with the branches that it has.
+func (a *app) verifiable(ctx context.Context) (*git.Repo, git.Ref, git.Ref, error) {
+	repo, err := git.Open(ctx, orElse(a.dir, "."), a.host)
+	if err != nil {
+		return nil, "", "", err
+	}
+	policy, err := a.firstPolicy(ctx, &git.Hub{Repo: repo})
+	if err != nil {
+		return nil, "", "", err
+	}
+	refs := []git.Ref{}
+	for _, name := range []string{policy.Main, policy.Green.Branch} {
+		found := git.Ref("refs/heads/" + name)
+		for _, ref := range []git.Ref{git.Ref("refs/remotes/" + a.remote + "/" + name), git.Ref("refs/remotes/greenward/" + name)} {
+			if tip, err := repo.Tip(found); err == nil && tip.IsZero() {
+				found = ref
+			}
+		}
+		refs = append(refs, found)
+	}
+	return repo, refs[0], refs[1], nil
+}
+
+func (a *app) steer(ctx context.Context, name string, args []string, do func(*green.Engine, context.Context, green.Steering) error) error {
+	p, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	e, err := a.wire(p)
+	if err != nil {
+		return err
+	}
+	s := green.Steering{Reason: strings.Join(args, " "), By: a.me()}
+	if name != "hold" && name != "release" {
+		if len(args) != 1 {
+			return usagef("green %s: name the one commit", name)
+		}
+		if s.Commit, err = p.hub.RevParse(ctx, args[0]); err != nil {
+			return usagef("green %s: %v", name, err)
+		}
+		s.Reason = ""
+	}
+	if err := do(e.green, ctx, s); err != nil {
+		return err
+	}
+	if _, err := e.exchange.Give(ctx); err != nil {
+		return err
+	}
+	doc := map[string]any{"order": name, "arg": string(s.Commit), "reason": s.Reason}
+	return a.print(doc, func(w io.Writer) { line(w, "%s", strings.TrimSpace("green "+name+" "+string(s.Commit)+s.Reason)) })
+}
+
+func (a *app) rollback(ctx context.Context, args []string) error {
+	if len(args) != 1 {
+		return usagef("green rollback: name the promotion to go back to; greenward green log lists them")
+	}
+	p, err := a.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	e, err := a.wire(p)
+	if err != nil {
+		return err
+	}
+	to, err := p.hub.RevParse(ctx, args[0])
+	if err != nil {
+		return usagef("green rollback: %v", err)
+	}
+	made, err := e.green.Rollback(ctx, green.Steering{Commit: to, By: a.me()})
+	if err != nil {
+		return err
+	}
+	skipped, err := e.exchange.Give(ctx)
+	if err != nil {
+		return err
+	}
+	a.sayPull(skipped)
+	return a.print(map[string]any{"green": made, "to": to, "hold": journal.VerbRollback}, func(w io.Writer) {
+		line(w, "green is %s with the tree of %s, and held: greenward green release ends the hold", made.Short(), to.Short())
+	})
+}
+
+func staleCommand() command {
+	return command{
+		name: "green watch-stale", args: "--after DURATION", summary: "independent watchdog: exit 1 when green is stale", example: "greenward green watch-stale --after 2h",
+		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
+			after := fs.Duration("after", 0, "how far green may be behind main (default: green.stale_after of the policy)")
+			return func(ctx context.Context, args []string) error {
+				if err := noArgs(args); err != nil {
+					return err
+				}
+				return a.watchStale(ctx, *after)
+			}
+		},
+	}
+}
+
+func (a *app) watchStale(ctx context.Context, after time.Duration) error {
+	repo, main, tip, err := a.verifiable(ctx)
+	if err != nil {
+		return err
+	}
+	if after <= 0 {
+		policy, err := a.firstPolicy(ctx, &git.Hub{Repo: repo})
+		if err != nil {
+			return err
+		}
+		after = policy.Green.StaleAfter
+	}
+	lag, err := green.Measure(ctx, repo, main, tip)
+	if err != nil {
+		return err
+	}
+	stale := lag.For(a.now()) > after
+	if err := a.print(map[string]any{"stale": stale, "behind": lag.Behind, "lag_seconds": int64(lag.For(a.now()).Seconds()), "green": lag.Green, "main": lag.Main}, func(w io.Writer) {
+		line(w, "green is %d commits and %s behind main; %s is allowed", lag.Behind, lag.For(a.now()), after)
+	}); err != nil {
+		return err
+	}
+	if stale {
+		return errNo
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"greenward/internal/config"
+	"greenward/internal/git"
+)
+
+func initCommand() command {
+	return command{
+		name: "init", summary: "write .greenward.yml after looking at the repository; never overwrite",
+		example: "greenward init\ngreenward -C ~/project init --print",
+		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
+			show := fs.Bool("print", false, "print it instead of writing it")
+			return func(ctx context.Context, args []string) error {
+				if err := noArgs(args); err != nil {
+					return err
+				}
+				return a.init(ctx, *show)
+			}
+		},
+	}
+}
+
+func (a *app) init(ctx context.Context, show bool) error {
+	repo, err := git.Open(ctx, orElse(a.dir, "."), a.host)
+	if err != nil {
+		return err
+	}
+	bare, err := repo.IsBare(ctx)
+	if err != nil {
+		return err
+	}
+	top := ""
+	if !bare {
+		if top, err = repo.Top(ctx, orElse(a.dir, ".")); err != nil {
+			return err
+		}
+	}
+	files, read, err := contents(ctx, repo, top)
+	if err != nil {
+		return err
+	}
+	text := config.Detect(files, read)
+	if head, err := repo.HeadRef(); err == nil && !head.IsZero() && head.Short() != config.Default().Main {
+		text = append(fmt.Appendf(nil, "main: %s\n", head.Short()), text...)
+	}
+	if show || bare {
+		fmt.Fprint(a.stdout, string(text))
+		if bare && !show {
+			return usagef("a bare repository has no working tree to write to: commit the text above as %s", config.File)
+		}
+		return nil
+	}
+	for _, name := range []string{config.File, config.FallbackFile} {
+		if slices.Contains(files, name) {
+			return usagef("%s is there already; change it by hand, or look at greenward init --print", name)
+		}
+	}
+	return a.writePolicy(top, text, files)
+}
+
+func (a *app) writePolicy(top string, text []byte, files []string) error {
+	path := filepath.Join(top, config.File)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return usagef("%s is there already, though it is not committed; nothing was written", path)
+	}
+	if err != nil {
+		return fmt.Errorf("write policy: %w", err)
+	}
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write policy: %w", err)
+	}
+	policy, err := config.Parse(text)
+	if err != nil {
+		return err
+	}
+	names := []string{}
+	for _, c := range policy.Checks {
+		names = append(names, c.Name)
+	}
+	return a.print(map[string]any{"path": path, "checks": names}, func(w io.Writer) {
+		line(w, "wrote %s", path)
+		for _, c := range policy.Checks {
+			line(w, "  %-8s %s", c.Name, c.Run)
+		}
+		if len(names) == 0 {
+			line(w, "  no checks were found: add one, or nothing can be called green")
+		}
+		if !slices.Contains(files, ".gitattributes") {
+			line(w, "put `tasks/ export-ignore` into .gitattributes, so that archives leave the task files out")
+		}
+		line(w, "commit it to %s: the policy in force is the one on main", policy.Main)
+	})
+}
+
+// contents lists what a repository holds: its working tree, or HEAD when bare.
+func contents(ctx context.Context, repo *git.Repo, top string) ([]string, func(string) ([]byte, error), error) {
+	if top == "" {
+		head, err := repo.RevParse(ctx, "HEAD")
+		if err != nil {
+			return nil, nil, err
+		}
+		files, err := repo.Files(head, "")
+		return files, func(name string) ([]byte, error) { return repo.File(head, name) }, err
+	}
+	files, err := repo.TrackedOrNew(ctx, top)
+	return files, func(name string) ([]byte, error) {
+		root, err := os.OpenRoot(top)
+		if err != nil {
+			return nil, err
+		}
+		data, err := root.ReadFile(filepath.FromSlash(name))
+		return data, errors.Join(err, root.Close())
+	}, err
+}

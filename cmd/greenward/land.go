@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"strings"
+
+	"greenward/internal/git"
+	"greenward/internal/journal"
+	"greenward/queue"
+	"greenward/workflows"
+
+	"golang.org/x/sync/errgroup"
+)
+
+func submitCommand() command {
+	return command{
+		name: "submit", args: "[REV]", summary: "ask for REV (default HEAD) to land on main",
+		example: "greenward submit\ngreenward submit --name fix-parser --wait topic",
+		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
+			name := fs.String("name", "", "the `NAME` of the queue branch: one word")
+			wait := fs.Bool("wait", false, "wait for the verdict; exit 1 unless it landed")
+			return func(ctx context.Context, args []string) error {
+				rev, err := optional(args)
+				if err != nil {
+					return err
+				}
+				return a.submit(ctx, orElse(rev, "HEAD"), *name, *wait)
+			}
+		},
+	}
+}
+
+func (a *app) submit(ctx context.Context, rev, name string, wait bool) error {
+	p, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	from := p.hub.Repo
+	if p.hub.Clone() != nil {
+		from = p.hub.Clone()
+		if rev == "HEAD" { // of the working tree that the person stands in
+			if from, err = git.Open(ctx, orElse(a.dir, "."), a.host); err != nil {
+				return err
+			}
+		}
+	}
+	head, err := from.RevParse(ctx, rev)
+	if err != nil {
+		return usagef("submit: %v", err)
+	}
+	s, err := queue.Entry(orElse(name, a.queueName(from, rev, head, p.main)), head)
+	if err != nil {
+		return usagef("submit: %v; pass another with --name", err)
+	}
+	log, err := journal.LoadQueue(p.hub.Repo)
+	if err != nil {
+		return err
+	}
+	if d, known := log.Find(s.Entry); known && d.State == journal.Landed {
+		a.note("greenward: %s has landed before, as %s", s.Entry, d.Landed.Short())
+	}
+	to, err := p.hub.Offer(ctx, head, s.Ref)
+	if err != nil {
+		return err
+	}
+	if err := a.print(s, func(w io.Writer) { line(w, "%s waits at %s of %s", s.Entry, s.Ref, to) }); err != nil || !wait {
+		return err
+	}
+	return a.await(ctx, p, s.Entry)
+}
+
+// queueName is a name for a change that the person did not name.
+func (a *app) queueName(repo *git.Repo, rev string, head git.Hash, main git.Ref) string {
+	branch := rev
+	if ref, err := repo.HeadRef(); rev == "HEAD" && err == nil {
+		branch = ref.Short()
+	}
+	branch = strings.ReplaceAll(branch, "/", "-")
+	if _, err := git.QueueRef(branch); err != nil || branch == "" || branch == "HEAD" || branch == main.Short() {
+		return "change-" + head.Short()
+	}
+	return branch
+}
+
+// await waits for a verdict and prints it; while the hub follows a remote, that
+// is where the log comes from.
+func (a *app) await(ctx context.Context, p *place, entry string) error {
+	done := make(chan struct{})
+	g, ctx := errgroup.WithContext(ctx)
+	if p.hub.HasRemote() {
+		g.Go(func() error { return workflows.Follow(ctx, p.hub, p.main, p.green, done) })
+	}
+	var d journal.Decision
+	g.Go(func() error {
+		defer close(done)
+		var err error
+		d, err = queue.Await(ctx, p.hub, entry)
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if err := a.print(d, func(w io.Writer) { describe(w, d) }); err != nil {
+		return err
+	}
+	if d.State != journal.Landed {
+		return errNo
+	}
+	return nil
+}
+
+// describe prints a decision for a person.
+func describe(w io.Writer, d journal.Decision) {
+	switch {
+	case d.Landed != nil:
+		line(w, "landed   %s as %s", d.Entry, d.Landed.Short())
+	default:
+		line(w, "%-8s %s: %s", d.State, d.Entry, strings.TrimSpace(null(d.Reason)+" "+strings.Join(d.Paths, ", ")))
+	}
+	if d.With != nil {
+		line(w, "         it met %s", *d.With)
+	}
+	if d.Detail != nil {
+		line(w, "         %s", *d.Detail)
+	}
+}
+
+func landCommand() command {
+	return command{
+		name: "land", summary: "process the queue once; --watch for ever",
+		example: "greenward land\ngreenward -C /srv/hub.git land --watch --json",
+		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
+			watch := fs.Bool("watch", false, "go on until interrupted; prints one line a pass that decided something")
+			return func(ctx context.Context, args []string) error {
+				if err := noArgs(args); err != nil {
+					return err
+				}
+				if *watch {
+					return a.landForever(ctx)
+				}
+				return a.land(ctx)
+			}
+		},
+	}
+}
+
+func (a *app) land(ctx context.Context) error {
+	p, err := a.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	e, err := a.wire(p)
+	if err != nil {
+		return err
+	}
+	if err := e.exchange.Take(ctx); err != nil {
+		return err
+	}
+	landing, landErr := e.lander.Once(ctx)
+	if landErr != nil && len(landing.Entries) == 0 {
+		return landErr
+	}
+	skipped, err := e.exchange.Give(ctx)
+	if _, refused := errors.AsType[*git.PushError](err); err != nil && !refused {
+		return err
+	}
+	landing.Held = e.exchange.Held()
+	a.sayPull(skipped)
+	if err := a.print(landing, func(w io.Writer) { showLanding(w, landing) }); err != nil {
+		return err
+	}
+	return errors.Join(landErr, err)
+}
+
+func showLanding(w io.Writer, l queue.Landing) {
+	for _, d := range l.Entries {
+		describe(w, d)
+	}
+	for what, why := range map[string]*string{"frozen": l.Frozen, "held": l.Held} {
+		if why != nil {
+			line(w, "%s: %s", what, *why)
+		}
+	}
+	line(w, "main is %s", l.Main.Short())
+}
+
+// sayPull tells how to get what a checked-out branch kept from moving.
+func (a *app) sayPull(skipped []git.Ref) {
+	for _, ref := range skipped {
+		a.note("greenward: %s is checked out, so it stays where it is: git pull greenward %s", ref.Short(), ref.Short())
+	}
+}
+
+func (a *app) landForever(ctx context.Context) error {
+	p, err := a.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	e, err := a.wire(p)
+	if err != nil {
+		return err
+	}
+	l := &workflows.Landing{Lander: e.lander, Asked: &workflows.Bell{}, Moved: &workflows.Bell{}, OnPass: func(pass queue.Landing) {
+		if len(pass.Entries) == 0 {
+			return
+		}
+		if err := a.print(pass, func(w io.Writer) { showLanding(w, pass) }); err != nil {
+			a.note("greenward: %v", err) // a closed pipe must not stop the landing
+		}
+	}}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return l.Run(ctx) })
+	if p.hub.Upstream() != "" {
+		g.Go(func() error { return e.exchange.Run(ctx) })
+	}
+	return g.Wait()
+}
+
+func queueCommands() []command {
+	order := func(name, args, summary, verb string) command {
+		return command{name: name, args: args, summary: summary, run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
+			return func(ctx context.Context, args []string) error { return a.order(ctx, verb, "", strings.Join(args, " ")) }
+		}}
+	}
+	return []command{
+		{name: "queue", summary: "list what waits to land", example: "greenward queue --json", run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
+			return func(ctx context.Context, args []string) error {
+				if err := noArgs(args); err != nil {
+					return err
+				}
+				return a.listQueue(ctx)
+			}
+		}},
+		{name: "queue drop", args: "NAME", summary: "take a change out of the queue; its head is kept", run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
+			return a.drop
+		}},
+		order("queue freeze", "[REASON]", "let nothing land until thaw", journal.VerbFreeze),
+		order("queue thaw", "", "end a freeze", journal.VerbThaw),
+	}
+}
+
+func (a *app) listQueue(ctx context.Context) error {
+	p, err := a.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	e, err := a.wire(p)
+	if err != nil {
+		return err
+	}
+	list, err := e.lander.List(ctx)
+	if err != nil {
+		return err
+	}
+	return a.print(list, func(w io.Writer) {
+		for _, one := range list.Entries {
+			line(w, "%-8s %-40s %-16s since %s", one.State, one.Entry, one.Lane, one.Since.UTC().Format("2006-01-02 15:04:05"))
+		}
+		if list.Frozen != nil {
+			line(w, "frozen: %s", *list.Frozen)
+		}
+		line(w, "%d waiting", len(list.Entries))
+	})
+}
+
+func (a *app) drop(ctx context.Context, args []string) error {
+	if len(args) != 1 {
+		return usagef("queue drop: name the one change to drop; greenward queue lists them")
+	}
+	name, _, _ := strings.Cut(args[0], "@")
+	p, err := a.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	d, err := queue.Drop(ctx, p.hub, name, a.me())
+	if err != nil {
+		return err
+	}
+	x := &workflows.Exchange{Hub: p.hub, Main: p.main, Green: p.green, Now: a.now}
+	if _, err := x.Give(ctx); err != nil {
+		return err
+	}
+	return a.print(d, func(w io.Writer) { describe(w, d) })
+}
+
+// order writes one order to the control ref; it stands when this returns.
+func (a *app) order(ctx context.Context, verb, arg, reason string) error {
+	p, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	signer, err := p.hub.Key()
+	if err != nil {
+		return err
+	}
+	o := journal.Order{Verb: verb, Arg: arg, Reason: git.OneLine(reason), By: a.me()}
+	if err := journal.Control(ctx, p.hub.Repo, signer, o); err != nil {
+		return err
+	}
+	return a.print(map[string]any{"order": verb, "arg": arg, "reason": o.Reason}, func(w io.Writer) { line(w, "%s", strings.TrimSpace(verb+" "+arg+" "+o.Reason)) })
+}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"greenward/agents"
+	"greenward/agents/model"
+	"greenward/green"
+	"greenward/internal/git"
+	"greenward/internal/journal"
+	"greenward/queue"
+	"greenward/workflows"
+)
+
+func runCommand() command {
+	return command{
+		name: "run", args: "GOAL | -f FILE", summary: "pursue a goal to its end; again on an unfinished goal goes on with it",
+		example: "OPENAI_BASE_URL=http://127.0.0.1:8000/v1 OPENAI_API_KEY=… greenward run --model qwen3-coder --workers 16 'port the parser to Go'\ngreenward run -f goal.md --until 18:00",
+		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
+			var o runOptions
+			fs.StringVar(&o.file, "f", "", "read the goal from `FILE`; - is standard input")
+			fs.IntVar(&o.workers, "workers", 0, "workers at once (default agents.workers of the policy)")
+			fs.StringVar(&o.model, "model", "", "the `MODEL` for roles that name none")
+			fs.StringVar(&o.until, "until", "", "stop taking on work at this `TIME`: 15:04 today, or RFC 3339")
+			fs.Int64Var(&o.tokens, "budget", 0, "most `TOKENS` of the run; 0: the policy's budget")
+			return func(ctx context.Context, args []string) error {
+				goal, err := a.goal(o.file, args)
+				if err != nil {
+					return err
+				}
+				return a.pursue(ctx, goal, o)
+			}
+		},
+	}
+}
+
+type runOptions struct {
+	file, model, until string
+	workers            int
+	tokens             int64
+}
+
+// goal is what the person asks for.
+func (a *app) goal(file string, args []string) (string, error) {
+	text := strings.Join(args, " ")
+	switch {
+	case file != "" && len(args) > 0:
+		return "", usagef("run: give the goal as an argument or with -f FILE, not both")
+	case file == "-":
+		data, err := io.ReadAll(io.LimitReader(a.stdin, 1<<20))
+		if err != nil {
+			return "", fmt.Errorf("read the goal: %w", err)
+		}
+		text = string(data)
+	case file != "":
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", usagef("run: %v", err)
+		}
+		text = string(data)
+	}
+	if strings.TrimSpace(text) == "" {
+		return "", usagef("run: say what the goal is: greenward run 'add a French translation', or -f FILE")
+	}
+	return text, nil
+}
+
+func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
+	until, err := a.until(o.until)
+	if err != nil {
+		return err
+	}
+	p, err := a.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	e, err := a.wire(p)
+	if err != nil {
+		return err
+	}
+	if err := a.sweep(ctx); err != nil {
+		return err
+	}
+	c, err := a.hire(ctx, e, o.model, "")
+	if err != nil {
+		return err
+	}
+	if c.client == nil {
+		return fmt.Errorf("run: a planner is needed: %w", errNoModel)
+	}
+	workers := p.policy.Agents.Workers
+	if o.workers > 0 {
+		workers = o.workers
+	}
+	r := c.run(goal, workers, a.me())
+	r.Until = until
+	if o.tokens > 0 {
+		r.Tokens = o.tokens
+	}
+	if r.Engine == nil && !p.policy.ChecksNone {
+		a.note("greenward: no checks are configured, so green will not move; greenward init adds them")
+	}
+	a.watch(r)
+	a.note("run %s on %s with %d workers", workflows.Slug(goal), p.hub.Dir(), workers)
+	sum, err := r.Pursue(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if printErr := a.print(sum, func(w io.Writer) { showSummary(w, sum) }); printErr != nil {
+		return printErr
+	}
+	if err != nil {
+		return err
+	}
+	if sum.State != workflows.Done {
+		return errNo
+	}
+	return nil
+}
+
+func (a *app) until(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t, nil
+	}
+	now := a.now()
+	t, err := time.ParseInLocation("15:04", s, now.Location())
+	if err != nil {
+		return time.Time{}, usagef("--until %q: 15:04 or 2006-01-02T15:04:05Z is wanted", s)
+	}
+	t = time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), 0, 0, now.Location())
+	if t.Before(now) {
+		t = t.AddDate(0, 0, 1)
+	}
+	return t, nil
+}
+
+// watch prints what happens in a run while it happens.
+func (a *app) watch(r *workflows.Run) {
+	start := a.now()
+	say := func(format string, args ...any) {
+		a.note("%6.1fs  "+format, append([]any{a.now().Sub(start).Seconds()}, args...)...)
+	}
+	r.OnPlan = func(e agents.Episode) {
+		if len(e.Created) > 0 {
+			say("planned  %d tasks", len(e.Created))
+		}
+		if e.Finished {
+			say("planned  the goal is met")
+		}
+	}
+	landed, ejected := 0, 0
+	r.Landing.OnPass = func(pass queue.Landing) {
+		for _, d := range pass.Entries {
+			if d.State == journal.Landed {
+				landed++
+				continue
+			}
+			ejected++
+			say("%-8s %s: %s %s", d.State, d.Entry, null(d.Reason), strings.Join(d.Paths, ", "))
+		}
+		if len(pass.Entries) > 0 {
+			say("landed   %d, ejected %d, main %s", landed, ejected, pass.Main.Short())
+		}
+	}
+	if r.Schedule == nil {
+		return
+	}
+	r.Schedule.OnTick = func(g green.Result) {
+		if g.Action == green.ActionNone {
+			return
+		}
+		say("snapshot %s %s, %s%s", g.Snapshot.Short(), g.Verdict, g.Action, repaired(g))
+		for _, c := range g.Culprits {
+			say("culprit  %s %s (check %s)", c.Commit.Short(), c.Subject, c.Check)
+		}
+		for _, alert := range g.Alerts {
+			say("alert    %s", alert)
+		}
+	}
+}
+
+func repaired(g green.Result) string {
+	if !g.Promoted || g.Repair == green.RepairNone {
+		return ""
+	}
+	return " with repair by " + g.Repair
+}
+
+func showSummary(w io.Writer, s workflows.Summary) {
+	line(w, "run %s: %s", s.Run, s.State)
+	line(w, "landed %d, ejected %d, hand-offs %v", s.Landed, s.Ejected, s.Handoffs)
+	if s.Green != nil {
+		line(w, "green is %s", s.Green.Short())
+	}
+	line(w, "tokens: %d in, %d out", s.Cost["prompt_tokens"], s.Cost["completion_tokens"])
+}
+
+func workCommand() command {
+	return command{
+		name: "work", args: "--hub DIR", summary: "more workers for the open tasks of a hub, from this process",
+		example: "greenward work --hub /srv/hub.git --workers 8 --model qwen3-coder",
+		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
+			hub := fs.String("hub", "", "the hub's `DIR` (default: that of -C)")
+			workers := fs.Int("workers", 0, "workers at once (default agents.workers of the policy)")
+			name := fs.String("model", "", "the `MODEL` for roles that name none")
+			run := fs.String("run", "", "work on this `RUN` alone")
+			return func(ctx context.Context, args []string) error {
+				if err := noArgs(args); err != nil {
+					return err
+				}
+				a.dir = orElse(*hub, a.dir)
+				return a.work(ctx, *run, *name, *workers)
+			}
+		},
+	}
+}
+
+func (a *app) work(ctx context.Context, run, name string, workers int) error {
+	p, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	e, err := a.wire(p)
+	if err != nil {
+		return err
+	}
+	prefix, err := a.name()
+	if err != nil {
+		return err
+	}
+	c, err := a.hire(ctx, e, name, strings.TrimPrefix(prefix, "greenward-")+"-")
+	if err != nil {
+		return err
+	}
+	if _, err := c.mind(); err != nil {
+		return err
+	}
+	if workers == 0 {
+		workers = p.policy.Agents.Workers
+	}
+	pool := c.pool(run, workers)
+	pool.OnEnd = func(e agents.Ending) {
+		if err := a.print(endingLine(e), func(w io.Writer) { line(w, "%-8s %s", e.Outcome, e.Task) }); err != nil {
+			a.note("greenward: %v", err) // a closed pipe must not stop the work
+		}
+	}
+	return pool.Work(ctx)
+}
+
+type endingDoc struct {
+	Task       string      `json:"task"`
+	Outcome    string      `json:"outcome"`
+	Landed     git.Hash    `json:"landed"`
+	Superseded bool        `json:"superseded"`
+	Usage      model.Usage `json:"usage"`
+}
+
+func endingLine(e agents.Ending) endingDoc {
+	return endingDoc{e.Task, string(e.Outcome), e.Landed, e.Superseded, e.Spent}
+}

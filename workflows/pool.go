@@ -1,0 +1,195 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"greenward/agents"
+	"greenward/agents/model"
+	"greenward/internal/git"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+)
+
+// maxStumbles is how often in a row the workers of a pool may fail to work at
+// all before the pool gives up.
+const maxStumbles = 20
+
+// restEvery is how long a worker that could not work waits, times the stumbles.
+const restEvery = 250 * time.Millisecond
+
+// Pool keeps a number of workers busy with the open tasks of one run, or of all.
+type Pool struct {
+	Repo   *git.Repo // required: the hub
+	Main   git.Ref   // required
+	Run    string    // only this run's tasks; empty: all
+	Size   int       // required: workers at once
+	Claims *agents.Claims
+	Hire   func(agent, run string) (*agents.Worker, error) // required
+	Name   func(slot int) string                           // required: names of workers, unique on the hub
+	Asked  *Bell                                           // required: rung when a hand-off was submitted
+	Moved  *Bell                                           // required
+	Pause  func(run string) bool                           // whether no new task is taken; nil: never
+	OnEnd  func(agents.Ending)
+
+	mu       sync.Mutex
+	taken    map[string]bool // tasks that a worker of this pool has
+	stumbles int
+}
+
+// Work works until ctx ends, or until a fault that no worker can get past: a
+// refused key, or a model that does not exist.
+func (p *Pool) Work(ctx context.Context) error {
+	p.taken = map[string]bool{}
+	g, ctx := errgroup.WithContext(ctx)
+	for slot := range p.Size {
+		g.Go(func() error { return p.slot(ctx, p.Name(slot)) })
+	}
+	return g.Wait()
+}
+
+// slot is the life of one worker: task after task.
+func (p *Pool) slot(ctx context.Context, agent string) error {
+	for {
+		heard := p.Moved.Heard()
+		task, claim, ok, err := p.next(ctx, agent)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			if err := wait(ctx, heard, pollEvery); err != nil {
+				return err
+			}
+			continue
+		}
+		err = p.do(ctx, agent, task, claim)
+		p.release(task.ID)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := p.stumble(ctx, task.ID, err); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *Pool) do(ctx context.Context, agent string, task agents.Task, claim agents.Claim) error {
+	worker, err := p.Hire(agent, agents.RunOf(task.ID))
+	if err != nil {
+		return err
+	}
+	ending, err := worker.Do(ctx, task, claim)
+	if worker.Transcript != nil {
+		err = errors.Join(err, worker.Transcript.Close())
+	}
+	if err != nil {
+		return err
+	}
+	p.Moved.Ring()
+	if p.OnEnd != nil {
+		p.OnEnd(ending)
+	}
+	return nil
+}
+
+// next claims the best task that nobody has. Tasks are looked at in order, so of
+// two workers that look at once one gets the task and the other the next.
+func (p *Pool) next(ctx context.Context, agent string) (agents.Task, agents.Claim, bool, error) {
+	tip, err := p.Repo.Resolve(p.Main)
+	if err != nil {
+		return agents.Task{}, agents.Claim{}, false, err
+	}
+	board, err := agents.OpenTasks(p.Repo, tip, p.Run)
+	if err != nil {
+		return agents.Task{}, agents.Claim{}, false, err
+	}
+	for _, task := range board.Ready() {
+		if p.Pause != nil && p.Pause(agents.RunOf(task.ID)) || !p.reserve(task.ID) {
+			continue
+		}
+		claim, ok, err := p.claim(ctx, task.ID, agent)
+		if ok {
+			return task, claim, true, nil
+		}
+		p.release(task.ID)
+		if err != nil {
+			return agents.Task{}, agents.Claim{}, false, err
+		}
+	}
+	return agents.Task{}, agents.Claim{}, false, nil
+}
+
+// claim takes a task that is free or whose holder is gone, unless the holder's
+// hand-off already waits in the queue: then only the lander has to act.
+func (p *Pool) claim(ctx context.Context, task, agent string) (agents.Claim, bool, error) {
+	held, err := p.Claims.Read(task)
+	if err != nil && !errors.Is(err, git.ErrNotFound) {
+		return agents.Claim{}, false, fmt.Errorf("read the claim on %s: %w", task, err)
+	}
+	if err == nil {
+		_, waiting, err := agents.Waiting(p.Repo, held)
+		if err != nil {
+			return agents.Claim{}, false, err
+		}
+		if waiting {
+			p.Asked.Ring()
+			return agents.Claim{}, false, nil
+		}
+	}
+	claim, err := p.Claims.Take(ctx, task, agent)
+	if errors.Is(err, agents.ErrHeld) {
+		return claim, false, nil
+	}
+	return claim, err == nil, err
+}
+
+func (p *Pool) reserve(task string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.taken[task] {
+		return false
+	}
+	p.taken[task] = true
+	return true
+}
+
+func (p *Pool) release(task string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.taken, task)
+}
+
+// stumble decides what an error of a worker means: for the pool's end, or for a
+// rest before the task is tried again.
+func (p *Pool) stumble(ctx context.Context, task string, err error) error {
+	n := p.count(err)
+	if n == 0 || fatal(err) {
+		return err
+	}
+	zerolog.Ctx(ctx).Warn().Err(err).Str("task", task).Int("try", n).Msg("worker stumbled")
+	if n > maxStumbles {
+		return fmt.Errorf("%d workers in a row could not work: %w", n, err)
+	}
+	return wait(ctx, nil, time.Duration(n)*restEvery)
+}
+
+// count is how many workers in a row have stumbled.
+func (p *Pool) count(err error) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stumbles++
+	if err == nil {
+		p.stumbles = 0
+	}
+	return p.stumbles
+}
+
+// fatal reports whether no other worker and no later try would fare better.
+func fatal(err error) bool {
+	fault, ok := errors.AsType[*model.Error](err)
+	return ok && fault.Fatal()
+}

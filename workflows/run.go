@@ -1,0 +1,313 @@
+package workflows
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"greenward/agents"
+	"greenward/agents/model"
+	"greenward/green"
+	"greenward/internal/git"
+	"greenward/internal/journal"
+	"greenward/queue"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+)
+
+// States of a run at its end.
+const (
+	Done    = "done"
+	Stopped = "stopped"
+	Budget  = "budget"
+	Failed  = "failed"
+)
+
+// errOver ends what works for a run whose goal is met or given up.
+var errOver = errors.New("the run is over")
+
+// Run pursues one goal. It can be killed at any moment: the same goal pursued
+// again goes on from what git holds.
+type Run struct {
+	Hub       *git.Hub // required
+	Main      git.Ref  // required
+	Goal      string   // required
+	By        git.Identity
+	Now       func() time.Time // required
+	Claims    *agents.Claims   // required
+	Planner   func(run string) (*agents.Planner, error)
+	Pool      *Pool                                 // required
+	Landing   *Landing                              // required
+	Decisions *Decisions                            // required
+	Engine    *green.Engine                         // nil: green is not kept
+	Schedule  *Schedule                             // nil: green is not kept
+	Exchange  *Exchange                             // required
+	Controls  func() (journal.Controls, error)      // required
+	Spent     func(run string) (model.Usage, error) // required
+	Tokens    int64                                 // budget; 0: none
+	Until     time.Time                             // zero: no end
+	Moved     *Bell                                 // required
+	OnPlan    func(agents.Episode)
+}
+
+// Summary is how a run stands at its end; it marshals to what `run` prints.
+type Summary struct {
+	Run      string           `json:"run"`
+	State    string           `json:"state"`
+	Landed   int              `json:"landed"`
+	Ejected  int              `json:"ejected"`
+	Handoffs map[string]int   `json:"handoffs"`
+	Green    *git.Hash        `json:"green"`
+	Cost     map[string]int64 `json:"cost"`
+	Detail   *string          `json:"detail"`
+}
+
+// Slug is the run that pursues a goal: the same text is the same run.
+func Slug(goal string) string {
+	words := regexp.MustCompile(`[a-z0-9]+`).FindAllString(strings.ToLower(goal), 6)
+	name := strings.Join(words, "-")
+	if name == "" {
+		name = "run"
+	}
+	sum := sha256.Sum256([]byte(strings.TrimSpace(goal)))
+	return fmt.Sprintf("%s-%x", strings.Trim(name[:min(len(name), 40)], "-"), sum[:2])
+}
+
+// Pursue works on the goal until it is met, the run is stopped, or its budget or
+// time is used up. The summary is valid beside an error too.
+func (r *Run) Pursue(ctx context.Context) (Summary, error) {
+	run := Slug(r.Goal)
+	state, err := r.pursue(ctx, run)
+	if err != nil && state == "" {
+		state = Failed
+	}
+	sum, sumErr := r.summary(context.WithoutCancel(ctx), run)
+	sum.State = state
+	if err != nil {
+		why := git.OneLine(err.Error())
+		sum.Detail = &why
+	}
+	return sum, errors.Join(err, sumErr)
+}
+
+func (r *Run) pursue(ctx context.Context, run string) (state string, err error) {
+	over, err := r.over(ctx, run)
+	if err != nil || over {
+		return Done, err
+	}
+	if err := r.Exchange.Take(ctx); err != nil {
+		return "", err
+	}
+	g, working := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.Landing.Run(working) })
+	if r.Hub.Upstream() != "" {
+		g.Go(func() error { return r.Exchange.Run(working) })
+	}
+	g.Go(func() error {
+		state, err = r.work(working, run)
+		if err == nil {
+			err = errOver
+		}
+		return err
+	})
+	if err := g.Wait(); !errors.Is(err, errOver) {
+		return state, err
+	}
+	if state == Done {
+		if err := r.lastSnapshot(ctx); err != nil {
+			return state, err
+		}
+	}
+	return state, r.Exchange.Once(ctx)
+}
+
+// work begins the run and keeps it going until it is over.
+func (r *Run) work(ctx context.Context, run string) (string, error) {
+	if err := r.begin(ctx, run); err != nil {
+		return "", err
+	}
+	claim, err := r.claim(ctx, run)
+	if err != nil {
+		return "", err
+	}
+	g, working := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.Claims.Keep(working, claim) })
+	g.Go(func() error { return r.Pool.Work(working) })
+	if r.Schedule != nil {
+		g.Go(func() error { return r.Schedule.Run(working) })
+	}
+	state := ""
+	g.Go(func() error {
+		var err error
+		if state, err = r.plan(working, run, claim); err == nil {
+			err = errOver
+		}
+		return err
+	})
+	err = g.Wait()
+	if errors.Is(err, errOver) {
+		err = nil
+	}
+	release, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer stop()
+	if lost := r.Claims.Release(release, claim); lost != nil && !errors.Is(lost, agents.ErrClaimLost) {
+		zerolog.Ctx(ctx).Warn().Err(lost).Str("task", run).Msg("claim kept")
+	}
+	return state, err
+}
+
+// over reports whether the goal has been met before: its file came and went.
+func (r *Run) over(ctx context.Context, run string) (bool, error) {
+	tip, err := r.Hub.Resolve(r.Main)
+	if err != nil {
+		return false, err
+	}
+	if _, err := r.Hub.Lookup(tip, agents.GoalPath(run)); err == nil || !errors.Is(err, git.ErrNotFound) {
+		return false, err
+	}
+	ended, err := r.Hub.RevList(ctx, []git.Hash{tip}, nil, "-1", "--extended-regexp", "--all-match", "--grep=^Task: "+run+"$", "--grep=^Handoff: ")
+	return len(ended) > 0, err
+}
+
+// begin lands GOAL.md, unless it is there.
+func (r *Run) begin(ctx context.Context, run string) error {
+	for {
+		tip, err := r.Hub.Resolve(r.Main)
+		if err != nil {
+			return err
+		}
+		_, err = r.Hub.Lookup(tip, agents.GoalPath(run))
+		if err == nil || !errors.Is(err, git.ErrNotFound) {
+			return err
+		}
+		head, err := r.goalCommit(ctx, tip, run)
+		if err != nil {
+			return err
+		}
+		s, err := queue.Submit(ctx, queue.SubmitInput{Hub: r.Hub, Head: head, Name: "goal-" + run})
+		if err != nil {
+			return err
+		}
+		d, err := r.Decisions.Await(ctx, s.Entry)
+		if err != nil {
+			return err
+		}
+		if d.State == journal.Landed {
+			return nil
+		}
+		if d.Reason == nil || *d.Reason != journal.ReasonConflict {
+			return fmt.Errorf("begin %s: its GOAL.md was not taken: %s: %s", run, d.State, text(d.Reason)+" "+text(d.Detail))
+		}
+	}
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func (r *Run) goalCommit(_ context.Context, tip git.Hash, run string) (git.Hash, error) {
+	body := fmt.Sprintf("# Goal\n\n%s\n\nAsked by %s.\n", strings.TrimSpace(r.Goal), git.OneLine(r.By.Name))
+	blob, err := r.Hub.WriteBlob([]byte(body))
+	if err != nil {
+		return "", err
+	}
+	tree, err := r.Hub.EditTree(tip, []git.Edit{{Path: agents.GoalPath(run), Hash: blob}})
+	if err != nil {
+		return "", err
+	}
+	m := git.Message{Subject: "goal: " + run, Trailers: git.Trailers{{Key: "Run", Value: run}}}
+	return r.Hub.WriteCommit(git.CommitInput{Tree: tree, Parents: []git.Hash{tip}, Author: r.By, Committer: queue.Committer(r.By.When), Message: m.String()})
+}
+
+// claim makes this process the one whose planner pursues the run.
+func (r *Run) claim(ctx context.Context, run string) (agents.Claim, error) {
+	claim, err := r.Claims.Take(ctx, run, "planner")
+	if errors.Is(err, agents.ErrHeld) {
+		if held, readErr := r.Claims.Read(run); readErr == nil {
+			return claim, fmt.Errorf("run %s is being pursued by process %d on %s already: greenward work adds workers to it", run, held.Owner.Pid, held.Owner.Host)
+		}
+	}
+	return claim, err
+}
+
+// lastSnapshot lets green follow to the end of the run: cycles until there is
+// nothing left that one could promote.
+func (r *Run) lastSnapshot(ctx context.Context) error {
+	for range 6 {
+		if r.Engine == nil {
+			return nil
+		}
+		result, err := r.Engine.Cycle(ctx)
+		if err != nil {
+			return fmt.Errorf("take the last snapshot: %w", err)
+		}
+		if r.Schedule.OnTick != nil {
+			r.Schedule.OnTick(result)
+		}
+		landed, err := r.Landing.Lander.Once(ctx)
+		if err != nil {
+			return err
+		}
+		if r.Landing.OnPass != nil {
+			r.Landing.OnPass(landed)
+		}
+		if len(landed.Entries) == 0 && result.Action != green.ActionPromoted {
+			return nil
+		}
+	}
+	return nil
+}
+
+// summary counts what the log and main say of the run.
+func (r *Run) summary(ctx context.Context, run string) (Summary, error) {
+	s := Summary{Run: run, Handoffs: map[string]int{}, Cost: map[string]int64{}}
+	log, err := journal.LoadQueue(r.Hub.Repo)
+	if err != nil {
+		return s, err
+	}
+	for _, d := range log.All() {
+		switch d.State {
+		case journal.Landed:
+			s.Landed++
+		case journal.Ejected:
+			s.Ejected++
+		}
+	}
+	tip, err := r.Hub.Resolve(r.Main)
+	if err != nil {
+		return s, err
+	}
+	handoffs, err := r.Hub.RevList(ctx, []git.Hash{tip}, nil, "--extended-regexp", "--grep=^Task: "+regexp.QuoteMeta(run)+"(/|$)", "--grep=^Handoff: ", "--all-match")
+	if err != nil {
+		return s, err
+	}
+	for _, h := range handoffs {
+		c, err := r.Hub.Commit(h)
+		if err != nil {
+			return s, err
+		}
+		if one, err := agents.ParseHandoff(c.Trailers()); err == nil && agents.RunOf(one.Task) == run {
+			s.Handoffs[string(one.Outcome)]++
+		}
+	}
+	if r.Engine != nil {
+		tip, err := r.Hub.Tip(r.Engine.Green)
+		if err != nil {
+			return s, err
+		}
+		if !tip.IsZero() {
+			s.Green = &tip
+		}
+	}
+	used, err := r.Spent(run)
+	s.Cost["prompt_tokens"], s.Cost["completion_tokens"], s.Cost["cached_tokens"] = used.Prompt, used.Completion, used.Cached
+	return s, err
+}

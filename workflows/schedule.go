@@ -1,0 +1,68 @@
+package workflows
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"greenward/green"
+
+	"github.com/robfig/cron/v3"
+	"github.com/rs/zerolog"
+)
+
+// Schedule runs green's cycles at the times of a cron expression. A tick only
+// wakes it: doubled, late and missed ticks change nothing, since every cycle
+// reads main anew.
+type Schedule struct {
+	Engine *green.Engine // required
+	Spec   string        // required: five fields, or a descriptor such as @every 10m
+	Moved  *Bell         // rung after a promotion; nil: none
+	OnTick func(green.Result)
+}
+
+// Run ticks until ctx ends. A cycle that cannot be carried out is logged; the
+// next tick tries again.
+func (s *Schedule) Run(ctx context.Context) error {
+	ticks := make(chan struct{}, 1)
+	clock := cron.New(cron.WithLocation(time.UTC), cron.WithLogger(cron.DiscardLogger))
+	_, err := clock.AddFunc(s.Spec, func() {
+		select {
+		case ticks <- struct{}{}:
+		default: // one is waiting already
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("green.schedule %q: %w", s.Spec, err)
+	}
+	clock.Start()
+	defer func() { <-clock.Stop().Done() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticks:
+		}
+		if err := s.tick(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Schedule) tick(ctx context.Context) error {
+	result, err := s.Engine.Cycle(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		zerolog.Ctx(ctx).Error().Err(err).Msg("green cycle stopped")
+		return nil // the next tick reads everything again
+	}
+	if s.OnTick != nil {
+		s.OnTick(result)
+	}
+	if result.Promoted && s.Moved != nil {
+		s.Moved.Ring()
+	}
+	return nil
+}
