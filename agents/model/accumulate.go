@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -110,10 +111,10 @@ func (t *looseText) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// errServerSays is an error document in place of a chunk.
-type errServerSays struct{ body []byte }
+// complaintError is an error document in place of a chunk.
+type complaintError struct{ body []byte }
 
-func (e *errServerSays) Error() string { return "the server sent an error in its reply" }
+func (e *complaintError) Error() string { return "the server sent an error in its reply" }
 
 // add takes one chunk. It tells whether the chunk carried anything: comments
 // and pings do not count as progress.
@@ -123,7 +124,7 @@ func (a *accumulator) add(data []byte) (progress bool, err error) {
 		return false, fmt.Errorf("%w: %w", errBadPiece, err)
 	}
 	if len(c.Error) > 0 && !bytes.Equal(c.Error, []byte("null")) {
-		return false, &errServerSays{body: bytes.Clone(data)}
+		return false, &complaintError{body: bytes.Clone(data)}
 	}
 	if a.size += len(data); a.size > 64*maxReply {
 		return false, errReplyTooLong
@@ -211,9 +212,9 @@ func (a *accumulator) find(p callPiece) *partialCall {
 }
 
 func (a *accumulator) last(is func(*partialCall) bool) *partialCall {
-	for i := len(a.calls) - 1; i >= 0; i-- {
-		if is(a.calls[i]) {
-			return a.calls[i]
+	for _, c := range slices.Backward(a.calls) {
+		if is(c) {
+			return c
 		}
 	}
 	return nil

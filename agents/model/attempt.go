@@ -89,7 +89,7 @@ var errNoReply = errors.New("the answer is not a reply")
 func (c *Chat) trouble(ctx context.Context, seen *capture, err error, silent time.Duration) *Error {
 	e := &Error{Class: Network, Status: seen.status}
 	cause := context.Cause(ctx)
-	says, isComplaint := errors.AsType[*errServerSays](err)
+	says, isComplaint := errors.AsType[*complaintError](err)
 	switch {
 	case errors.Is(cause, errSilent):
 		e.Message = fmt.Sprintf("it sent no data for %s", silent)
@@ -187,7 +187,7 @@ func (in *reading) read(body io.Reader) error {
 		return in.document(r)
 	case first == '<':
 		b := readHead(r)
-		return &errServerSays{body: b}
+		return &complaintError{body: b}
 	}
 	return in.stream(r)
 }
@@ -228,7 +228,7 @@ func (in *reading) stream(r io.Reader) error {
 			return nil
 		}
 		if events.Event().Type == "error" {
-			return &errServerSays{body: bytes.Clone(data)}
+			return &complaintError{body: bytes.Clone(data)}
 		}
 		progress, err := in.into.add(data)
 		if err != nil {

@@ -33,37 +33,44 @@ func TestPeculiarReplies(t *testing.T) {
 	}{
 		"stream ids differ": {
 			sse(`{"id":"a","choices":[{"index":0,"delta":{"role":"assistant","content":"A"}}]}`, `{"id":"b","choices":[{"index":0,"delta":{"content":"B"},"finish_reason":"stop"}]}`, done),
-			message("AB"), model.Usage{},
+			message("AB"),
+			model.Usage{},
 		},
 		"two calls without index": {
 			sse(`{"choices":[{"delta":{"tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{\"p\":1}"}}]}}]}`,
 				`{"choices":[{"delta":{"tool_calls":[{"id":"c2","type":"function","function":{"name":"write","arguments":"{\"p\":2}"}}]},"finish_reason":"tool_calls"}]}`, done),
-			message("", call("c1", "read", `{"p":1}`), call("c2", "write", `{"p":2}`)), model.Usage{},
+			message("", call("c1", "read", `{"p":1}`), call("c2", "write", `{"p":2}`)),
+			model.Usage{},
 		},
 		"one call without index, in pieces": {
 			sse(`{"choices":[{"delta":{"tool_calls":[{"id":"c1","function":{"name":"read","arguments":"{\"p\""}}]}}]}`,
 				`{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":":1}"}}]},"finish_reason":"tool_calls"}]}`, done),
-			message("", call("c1", "read", `{"p":1}`)), model.Usage{},
+			message("", call("c1", "read", `{"p":1}`)),
+			model.Usage{},
 		},
 		"two calls without index and id": {
 			sse(`{"choices":[{"delta":{"tool_calls":[{"function":{"name":"read","arguments":"{}"}},{"function":{"name":"read","arguments":"{\"p\":2}"}}]},"finish_reason":"stop"}]}`, done),
-			message("", call("call_1", "read", `{}`), call("call_2", "read", `{"p":2}`)), model.Usage{},
+			message("", call("call_1", "read", `{}`), call("call_2", "read", `{"p":2}`)),
+			model.Usage{},
 		},
 		"all calls have index 0": {
 			sse(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","function":{"name":"read","arguments":"{\"p\":1}"}}]}}]}`,
 				`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"y","function":{"name":"read","arguments":"{\"p\":2}"}}]}}]}`,
 				`{"choices":[{"delta":{},"finish_reason":"stop"}]}`, done),
-			message("", call("x", "read", `{"p":1}`), call("y", "read", `{"p":2}`)), model.Usage{},
+			message("", call("x", "read", `{"p":1}`), call("y", "read", `{"p":2}`)),
+			model.Usage{},
 		},
 		"interleaved calls": {
 			sse(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","function":{"name":"f","arguments":"{\"p\""}},{"index":1,"id":"y","function":{"name":"g","arguments":"{"}}]}}]}`,
 				`{"choices":[{"delta":{"tool_calls":[{"index":1,"function":{"arguments":"}"}},{"index":0,"function":{"arguments":":1}"}}]},"finish_reason":"tool_calls"}]}`, done),
-			message("", call("x", "f", `{"p":1}`), call("y", "g", `{}`)), model.Usage{},
+			message("", call("x", "f", `{"p":1}`), call("y", "g", `{}`)),
+			model.Usage{},
 		},
 		"index -1": {
 			sse(`{"choices":[{"delta":{"tool_calls":[{"index":-1,"id":"x","function":{"name":"f","arguments":"{\"p\""}}]}}]}`,
 				`{"choices":[{"delta":{"tool_calls":[{"index":-1,"id":"x","function":{"arguments":":1}"}}]},"finish_reason":"tool_calls"}]}`, done),
-			message("", call("x", "f", `{"p":1}`)), model.Usage{},
+			message("", call("x", "f", `{"p":1}`)),
+			model.Usage{},
 		},
 		"name repeated, usage on every chunk": {
 			sse(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"bash","arguments":"{\"c\":"}}]}}],"usage":{"prompt_tokens":100,"completion_tokens":1}}`,
@@ -79,64 +86,78 @@ func TestPeculiarReplies(t *testing.T) {
 		},
 		"azure's first chunk": {
 			sse(`{"choices":[],"prompt_filter_results":[{"prompt_index":0}]}`, `{"choices":[{"delta":{"content":"A"},"finish_reason":"stop"}]}`, done),
-			message("A"), model.Usage{},
+			message("A"),
+			model.Usage{},
 		},
 		"error null": {
 			sse(`{"error":null,"choices":[{"delta":{"content":"A"},"finish_reason":"stop"}]}`, done),
-			message("A"), model.Usage{},
+			message("A"),
+			model.Usage{},
 		},
 		"keep-alive comments": {
 			func(w http.ResponseWriter, r *http.Request) {
 				fmt.Fprint(w, ": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n")
 				sse(`{"choices":[{"delta":{"content":"A"},"finish_reason":"stop"}]}`, done)(w, r)
 			},
-			message("A"), model.Usage{},
+			message("A"),
+			model.Usage{},
 		},
 		"no blank line at the end": {
 			answer(200, "text/event-stream", `data: {"choices":[{"delta":{"content":"A"},"finish_reason":"stop"}]}`),
-			message("A"), model.Usage{},
+			message("A"),
+			model.Usage{},
 		},
 		"CRLF, no space": {
 			answer(200, "text/event-stream", "data:{\"choices\":[{\"delta\":{\"content\":\"A\"},\"finish_reason\":\"stop\"}]}\r\n\r\ndata:[DONE]\r\n\r\n"),
-			message("A"), model.Usage{},
+			message("A"),
+			model.Usage{},
 		},
 		"a document instead of a stream, as text/plain": {
 			answer(200, "text/plain", `{"choices":[{"message":{"content":"A"},"finish_reason":"stop"}]}`),
-			message("A"), model.Usage{},
+			message("A"),
+			model.Usage{},
 		},
 		"arguments as object, content null, reasoning": {
 			answer(200, "application/json", `{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":null,"reasoning_content":"think","refusal":null,"tool_calls":[{"id":"","type":"function","function":{"name":"bash","arguments":{"cmd":"ls"}}}]}}]}`),
-			model.Message{Role: model.Assistant, Reasoning: "think", Calls: []model.ToolCall{call("call_1", "bash", `{"cmd":"ls"}`)}}, model.Usage{},
+			model.Message{Role: model.Assistant, Reasoning: "think", Calls: []model.ToolCall{call("call_1", "bash", `{"cmd":"ls"}`)}},
+			model.Usage{},
 		},
 		"content as parts": {
 			answer(200, "application/json", `{"choices":[{"finish_reason":"stop","message":{"content":[{"type":"text","text":"hel"},{"type":"text","text":"lo"}]}}]}`),
-			message("hello"), model.Usage{},
+			message("hello"),
+			model.Usage{},
 		},
 		"no type, double-encoded, number as id": {
 			answer(200, "application/json", `{"choices":[{"finish_reason":"tool_calls","message":{"tool_calls":[{"id":7,"function":{"name":"f","arguments":"\"{\\\"a\\\": 1}\""}},{"id":"","function":{"name":"f","arguments":""}},{"id":"7","function":{"name":"f"}}]}}]}`),
-			message("", call("7", "f", `{"a":1}`), call("call_2", "f", "{}"), call("7_2", "f", "{}")), model.Usage{},
+			message("", call("7", "f", `{"a":1}`), call("call_2", "f", "{}"), call("7_2", "f", "{}")),
+			model.Usage{},
 		},
 		"unknown finish_reason is an end": {
 			sse(`{"choices":[{"delta":{"content":"A"},"finish_reason":"eos"}]}`, done),
-			message("A"), model.Usage{},
+			message("A"),
+			model.Usage{},
 		},
 		"3 MB in one line": {
 			sse(`{"choices":[{"delta":{"content":"`+strings.Repeat("x", 3<<20)+`"},"finish_reason":"stop"}]}`, done),
-			message(strings.Repeat("x", 3<<20)), model.Usage{},
+			message(strings.Repeat("x", 3<<20)),
+			model.Usage{},
 		},
 		"bytes that are not text": {
 			sse("{\"choices\":[{\"delta\":{\"content\":\"a\xff\\u0000b\"},\"finish_reason\":\"stop\"}]}", done),
-			message("a\uFFFD\uFFFDb"), model.Usage{},
+			message("a\uFFFD\uFFFDb"),
+			model.Usage{},
 		},
 		"a second choice": {
 			sse(`{"choices":[{"index":1,"delta":{"content":"no"},"finish_reason":"stop"},{"index":0,"delta":{"content":"A"}}]}`, `{"choices":[{"delta":{},"finish_reason":"stop"}]}`, done),
-			message("A"), model.Usage{},
+			message("A"),
+			model.Usage{},
 		},
 		"broken after the end": {
 			func(w http.ResponseWriter, r *http.Request) {
 				sse(`{"choices":[{"delta":{"content":"A"},"finish_reason":"stop"}]}`, `{"error":{"message":"too late"}}`)(w, r)
 			},
-			message("A"), model.Usage{},
+			message("A"),
+			model.Usage{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 )
@@ -71,9 +72,7 @@ func (x *exchange) fail(ctx context.Context, f Fault) {
 	if f.RetryAfter != "" {
 		x.w.Header().Set("Retry-After", f.RetryAfter)
 	}
-	for key, values := range f.Header {
-		x.w.Header()[key] = values
-	}
+	maps.Copy(x.w.Header(), f.Header)
 	if !x.refuse(f) {
 		x.spoil(ctx, f)
 	}

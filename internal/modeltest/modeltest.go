@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -113,9 +114,9 @@ func (r Request) FirstUser() string {
 
 // LastUser is the text of the last message of the user.
 func (r Request) LastUser() string {
-	for i := len(r.Messages) - 1; i >= 0; i-- {
-		if r.Messages[i].Role == "user" {
-			return r.Messages[i].Text
+	for _, m := range slices.Backward(r.Messages) {
+		if m.Role == "user" {
+			return m.Text
 		}
 	}
 	return ""
