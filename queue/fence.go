@@ -13,6 +13,7 @@ import (
 // claim is a lease that a landing ends.
 type claim struct {
 	task string
+	id   string
 	move git.RefUpdate // deletes the ref from the value that was read
 }
 
@@ -47,21 +48,32 @@ func (l *Lander) fence(t git.Trailers, tip git.Hash) (claim, *Found, error) {
 	if file == "" {
 		return superseded(fmt.Sprintf("task %s is not open on main any more", task))
 	}
-	held, err := l.Hub.Tip(ref)
+	held, id, err := heldClaim(l.Hub.Repo, ref)
 	if err != nil {
 		return claim{}, nil, fmt.Errorf("read the claim on %s: %w", task, err)
 	}
 	if held.IsZero() {
 		return superseded(fmt.Sprintf("nobody holds the claim on %s", task))
 	}
-	c, err := l.Hub.Commit(held)
+	if id != ids[0] {
+		return superseded(fmt.Sprintf("the claim on %s is held as %q by now, not as %s", task, id, ids[0]))
+	}
+	return claim{task: task, id: id, move: git.RefUpdate{Ref: ref, Old: held}}, nil, nil
+}
+
+// heldClaim is the commit that a claim ref holds and the claim it names; zero
+// where nobody holds one.
+func heldClaim(repo *git.Repo, ref git.Ref) (held git.Hash, id string, err error) {
+	held, err = repo.Tip(ref)
+	if err != nil || held.IsZero() {
+		return "", "", err
+	}
+	c, err := repo.Commit(held)
 	if err != nil {
-		return claim{}, nil, fmt.Errorf("read the claim on %s: %w", task, err)
+		return "", "", err
 	}
-	if id, _ := c.Trailers().Get("Claim"); id != ids[0] {
-		return superseded(fmt.Sprintf("the claim on %s is held as %s by now, not as %s", task, id, ids[0]))
-	}
-	return claim{task: task, move: git.RefUpdate{Ref: ref, Old: held}}, nil, nil
+	id, _ = c.Trailers().Get("Claim")
+	return held, id, nil
 }
 
 // taskFile is the path of an open task, or empty.

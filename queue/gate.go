@@ -81,21 +81,29 @@ func (l *Lander) gatePath(rules config.Gate, path string, e git.Entry, old map[s
 	if rules.MaxFile > 0 && int64(len(data)) > rules.MaxFile && !skipped(rules, "max_file", path) {
 		return fmt.Sprintf("has %d bytes, and queue.gate.max_file allows %d", len(data), rules.MaxFile), nil
 	}
-	if skipped(rules, "markers", path) || e.Mode == git.ModeSymlink {
+	if e.Mode == git.ModeSymlink {
 		return "", nil
 	}
-	added := markers(data)
-	if before := old[path]; added > 0 && had && before.Mode != git.ModeSubmodule && before.Mode != git.ModeTree {
-		before, err := l.Hub.Blob(before.Hash)
-		if err != nil {
+	var before []byte
+	if o := old[path]; had && o.Mode != git.ModeSubmodule && o.Mode != git.ModeTree {
+		if before, err = l.Hub.Blob(o.Hash); err != nil {
 			return "", fmt.Errorf("read %q: %w", path, err)
 		}
-		added -= markers(before)
 	}
-	if added > 0 {
-		return "holds conflict markers", nil
+	return addedText(rules, path, before, data), nil
+}
+
+// addedText says what is wrong with the text that a file gained.
+func addedText(rules config.Gate, path string, before, data []byte) string {
+	if !skipped(rules, "markers", path) && markers(data) > markers(before) {
+		return "holds conflict markers"
 	}
-	return "", nil
+	for _, text := range rules.Banned {
+		if text != "" && !skipped(rules, "banned", path) && bytes.Count(data, []byte(text)) > bytes.Count(before, []byte(text)) {
+			return fmt.Sprintf("holds %q, which queue.gate.banned forbids", text)
+		}
+	}
+	return ""
 }
 
 func skipped(rules config.Gate, rule, path string) bool {

@@ -151,7 +151,7 @@ func (l *Lander) onePass(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := l.open(); err != nil {
+	if err := errors.Join(l.clearBuilding(), l.open()); err != nil {
 		return false, err
 	}
 	if err := l.recover(ctx); err != nil {
@@ -212,7 +212,7 @@ func (l *Lander) open() error {
 
 // lock takes the hub's lander lock, waiting for whoever has it.
 func (l *Lander) lock(ctx context.Context) (func() error, error) {
-	path := filepath.Join(l.Hub.State(), "lock", "lander")
+	path := l.lockPath()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make the lock directory: %w", err)
 	}
@@ -239,6 +239,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+func (l *Lander) lockPath() string { return filepath.Join(l.Hub.State(), "lock", "lander") }
+
 func (l *Lander) main() git.Ref {
 	if l.Main == "" {
 		return "refs/heads/main"
@@ -252,31 +254,3 @@ func (l *Lander) green() git.Ref {
 	}
 	return l.Green
 }
-
-// judge asks the Judge for a verdict on a candidate.
-func (l *Lander) judge(ctx context.Context, e JudgeTip) (Event, error) {
-	checks := l.checks()
-	report, err := l.Judge.Judge(ctx, verify.Subject{Commit: e.Tip}, checks, false)
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("judge %s: %w", e.Entry, context.Cause(ctx))
-	}
-	if err != nil {
-		return l.stumble(ctx, e.Entry, fmt.Errorf("judge %s: %w", e.Entry, err)), nil
-	}
-	j := Judged{Entry: e.Entry, Tip: e.Tip, Verdict: report.All()}
-	for _, o := range report.Outcomes {
-		j.Evidence = append(j.Evidence, o.Evidence...)
-		if o.Verdict != verify.Passed && j.Detail == "" {
-			j.Detail = fmt.Sprintf("check %s %s", o.Check, o.Verdict)
-			if o.Why != "" {
-				j.Detail += ": " + o.Why
-			}
-		}
-	}
-	zerolog.Ctx(ctx).Info().Str("change", e.Entry).Stringer("commit", short(e.Tip)).Str("verdict", string(j.Verdict)).Msg("judged")
-	return j, nil
-}
-
-type short git.Hash
-
-func (s short) String() string { return git.Hash(s).Short() }

@@ -175,6 +175,10 @@ func (l *Lander) waiting() ([]Waiting, error) {
 		if now := l.Now(); w.Since.After(now) {
 			w.Since = now
 		}
+		d, decided := l.log.Find(w.Entry)
+		if _, err := git.ParseRef(string(r.Ref)); err != nil && decided && d.State == journal.Ejected {
+			continue // a branch that cannot be removed by its name is refused once
+		}
 		l.prior(&w)
 		list = append(list, w)
 	}

@@ -75,20 +75,35 @@ func (l *Lander) tell(ctx context.Context, decisions []journal.Decision) {
 	}
 }
 
-// stale reports whether a branch whose entry is about to be decided has moved.
+// stale reports whether a branch whose entry is about to be decided has moved,
+// or a claim that a landing ends has changed hands. A claim that was merely
+// renewed is ended as it is now: hundreds are renewed while a batch is merged.
 func (l *Lander) stale(e Record) (bool, error) {
 	refs, err := l.Hub.Refs(git.QueuePrefix)
 	if err != nil {
 		return false, fmt.Errorf("list the queue: %w", err)
 	}
-	at := map[string]bool{}
+	waits := map[string]bool{}
 	for _, r := range refs {
-		at[git.EntryID(strings.TrimPrefix(string(r.Ref), git.QueuePrefix), r.Hash)] = true
+		waits[git.EntryID(strings.TrimPrefix(string(r.Ref), git.QueuePrefix), r.Hash)] = true
 	}
 	for _, d := range e.Decisions {
-		if !at[d.Entry] {
+		if !waits[d.Entry] {
 			return true, nil
 		}
+		c, ends := l.pass.claims[d.Entry]
+		if !ends || d.State != journal.Landed {
+			continue
+		}
+		held, id, err := heldClaim(l.Hub.Repo, c.move.Ref)
+		if err != nil {
+			return false, fmt.Errorf("read the claim on %s: %w", c.task, err)
+		}
+		if id != c.id {
+			return true, nil
+		}
+		c.move.Old = held
+		l.pass.claims[d.Entry] = c
 	}
 	return false, nil
 }

@@ -226,19 +226,14 @@ func (l *Lander) endedClaim(d journal.Decision) (*git.RefUpdate, error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr // no claim can have that name
 	}
-	held, err := l.Hub.Tip(ref)
+	held, id, err := heldClaim(l.Hub.Repo, ref)
 	if err != nil || held.IsZero() {
-		return nil, err
-	}
-	c, err := l.Hub.Commit(held)
-	if err != nil {
 		return nil, err
 	}
 	head, err := l.Hub.Commit(d.Head)
 	if err != nil {
 		return nil, err
 	}
-	id, _ := c.Trailers().Get("Claim")
 	if asked, _ := head.Trailers().Get("Claim"); asked != id {
 		return nil, nil
 	}

@@ -74,35 +74,34 @@ func Entry(name string, head git.Hash) (Submission, error) {
 }
 
 // Await waits until an entry has landed, been ejected or been withdrawn. An
-// entry whose branch waits is undecided whatever the log said of it before.
+// entry whose branch waits is undecided, unless it has landed, whatever the log
+// said of it before.
 func Await(ctx context.Context, hub *git.Hub, entry string) (journal.Decision, error) {
 	name, digits, ok := cutEntry(entry)
 	ref, err := git.QueueRef(name)
-	if err != nil || !ok {
+	if err != nil || !ok || digits == "" {
 		return journal.Decision{}, errors.Join(fmt.Errorf("await %q: not an entry: <name>@<12 digits> is wanted", entry), err)
 	}
-	log, err := journal.LoadQueue(hub.Repo)
-	if err != nil {
-		return journal.Decision{}, err
-	}
+	a := awaiting{hub: hub, entry: entry}
 	waited := false
 	for {
-		head, err := hub.Tip(ref)
+		head, err := hub.Tip(ref) // before the log: what leaves the queue is in the log by then
 		if err != nil {
 			return journal.Decision{}, fmt.Errorf("await %s: %w", entry, err)
 		}
 		waits := strings.HasPrefix(string(head), digits)
-		if err := log.Refresh(); err != nil {
-			return journal.Decision{}, err
+		gone := waited && !waits
+		d, known, err := a.newest(!waits && (gone || !a.looked))
+		if err != nil {
+			return journal.Decision{}, fmt.Errorf("await %s: %w", entry, err)
 		}
-		d, known := log.Find(entry)
 		switch {
-		case known && d.State == journal.Landed, known && !waits && d.State == journal.Ejected:
+		case known && d.State == journal.Landed:
 			return d, nil
-		case known && !waits && d.State == journal.Withdrawn, waited && !waits && !head.IsZero():
-			return withdrawn(entry, d), nil
-		case waited && !waits && !known:
-			return withdrawn(entry, d), nil
+		case known && !waits && (d.State == journal.Ejected || d.State == journal.Withdrawn):
+			return d, nil
+		case gone:
+			return journal.Decision{Entry: entry, Head: d.Head, State: journal.Withdrawn}, nil
 		}
 		waited = waited || waits
 		if err := pause(ctx, awaitEvery); err != nil {
@@ -111,11 +110,45 @@ func Await(ctx context.Context, hub *git.Hub, entry string) (journal.Decision, e
 	}
 }
 
-func withdrawn(entry string, d journal.Decision) journal.Decision {
-	if d.State != journal.Withdrawn {
-		d = journal.Decision{Entry: entry, Head: d.Head, State: journal.Withdrawn}
+// awaiting reads the log for one entry. While the entry's branch waits only
+// what is new is read: many wait at once, and the log is long.
+type awaiting struct {
+	hub    *git.Hub
+	entry  string
+	mark   git.Hash // read up to here
+	looked bool     // the whole log was read once
+	found  journal.Decision
+	known  bool
+}
+
+// newest is the newest decision about the entry; whole reads the log from its
+// beginning.
+func (a *awaiting) newest(whole bool) (journal.Decision, bool, error) {
+	tip, err := a.hub.Tip(git.QueueLog)
+	if err != nil {
+		return a.found, a.known, err
 	}
-	return d
+	since := a.mark
+	if whole {
+		since, a.looked = "", true
+	} else if a.mark.IsZero() {
+		since = tip
+	}
+	for r, err := range journal.Read(a.hub.Repo, git.QueueLog, since) {
+		if err != nil {
+			return a.found, a.known, err
+		}
+		d, err := journal.ParseDecision(r.Line)
+		if err != nil {
+			return a.found, a.known, err
+		}
+		if d.Entry == a.entry {
+			a.found, a.known = d, true
+		}
+		tip = r.Commit
+	}
+	a.mark = tip
+	return a.found, a.known, nil
 }
 
 // Listing is what `queue` prints.
@@ -169,6 +202,10 @@ func (l *Lander) List(ctx context.Context) (Listing, error) {
 	if err != nil {
 		return out, err
 	}
+	building, err := reader.building()
+	if err != nil {
+		return out, err
+	}
 	out.Frozen = reader.pass.frozen
 	if l.Held != nil {
 		out.Held = l.Held()
@@ -177,8 +214,12 @@ func (l *Lander) List(ctx context.Context) (Listing, error) {
 		if w.Landed {
 			continue
 		}
+		state := "waiting"
+		if w.Entry == building {
+			state = "building"
+		}
 		out.Entries = append(out.Entries, Listed{
-			Decision: journal.Decision{Entry: w.Entry, Head: w.Head, State: "waiting", Lane: w.Lane}, Since: w.Since,
+			Decision: journal.Decision{Entry: w.Entry, Head: w.Head, State: state, Lane: w.Lane}, Since: w.Since,
 		})
 	}
 	return out, nil
