@@ -103,12 +103,13 @@ func (c coded) text() string {
 	return b.String()
 }
 
-// offsets leads positions in text, in rising order, back to bytes of data.
+// offsets leads positions in text, in rising order and between characters, back
+// to bytes of data.
 func (c coded) offsets(positions ...int) []int {
 	out := make([]int, 0, len(positions))
 	at := 0
 	for i := c.mark; len(out) < len(positions); {
-		if at == positions[len(out)] {
+		if at >= positions[len(out)] || i >= len(c.data) {
 			out = append(out, i)
 			continue
 		}

@@ -53,6 +53,8 @@ func (c coded) replace(old, replacement string, all bool) (after []byte, found [
 	switch {
 	case old == "":
 		return nil, nil, fault(`"old_str" is empty; to make a file or replace all of it use write`)
+	case !utf8.ValidString(old) || !utf8.ValidString(replacement):
+		return nil, nil, fault(`"old_str" and "new_str" must be text (UTF-8)`)
 	case old == replacement:
 		return nil, nil, fault(`"old_str" and "new_str" are the same`)
 	}
