@@ -65,6 +65,32 @@ func (c *Chat) attempt(ctx context.Context, body []byte) (r Reply, cut bool, err
 	return r, cut, nil
 }
 
+// Probe asks once whether the server is there and takes the key, and gives up
+// after ten seconds. Its error is as that of Complete. A server that has no
+// list of models is there, too.
+func (c *Chat) Probe(ctx context.Context) error {
+	callCtx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errTooLong)
+	defer cancel()
+	seen := &capture{}
+	err := c.api.Get(callCtx, "models", nil, nil, option.WithMiddleware(seen.middleware))
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("ask for the models: %w", context.Cause(ctx))
+	case seen.status == 0:
+		e := &Error{Class: Network, Tries: 1, URL: c.url, Message: networkWords(err)}
+		if errors.Is(context.Cause(callCtx), errTooLong) {
+			e.Message = "no answer within 10s"
+		}
+		return e
+	}
+	e := classify(answer{status: seen.status, header: seen.header, body: seen.body}, c.opts.Now())
+	if seen.status < 300 || e.Class == Missing {
+		return nil
+	}
+	e.URL, e.Tries, e.Message = c.url, 1, c.opts.Key.Redact(e.Message)
+	return e
+}
+
 // read does the request and reads the answer, through the vendor's transport.
 func (c *Chat) read(ctx context.Context, seen *capture, body []byte, in *reading) error {
 	var raw *http.Response

@@ -221,6 +221,42 @@ func TestUnreachableServer(t *testing.T) {
 	}
 }
 
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	const js = "application/json"
+	for name, tt := range map[string]struct {
+		h    http.HandlerFunc
+		want model.Class // empty: there
+	}{
+		"there":     {answer(200, js, `{"data":[]}`), ""},
+		"no list":   {answer(404, "text/plain", "404 page not found"), ""},
+		"wrong key": {answer(401, js, `{"error":{"message":"Incorrect key sk-1"}}`), model.Auth},
+		"down":      {answer(503, js, `{}`), model.Overload},
+		"silent":    {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, model.Network},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				err := connect(t, tt.h, model.Options{Key: model.NewSecret("sk-1")}).Probe(t.Context())
+				if tt.want == "" {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				e, ok := errors.AsType[*model.Error](err)
+				if !ok || e.Class != tt.want || strings.Contains(err.Error(), "sk-1") {
+					t.Errorf("got %v, want class %s", err, tt.want)
+				}
+			})
+		})
+	}
+	err := newChat(t, model.Options{BaseURL: "http://127.0.0.1:1/v1", Now: time.Now}).Probe(t.Context())
+	if e, ok := errors.AsType[*model.Error](err); !ok || e.Class != model.Network {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
