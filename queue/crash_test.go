@@ -22,6 +22,7 @@ type killed struct{ label string }
 
 // story is a queue in which everything happens, and what must come of it.
 func story(t *testing.T) (*world, []string) {
+	t.Helper()
 	w := taskWorld(t)
 	base := w.git("rev-parse", "main")
 	w.claim("run/one-k3x9", claimID)
@@ -235,7 +236,7 @@ func TestQ40MainMovedWithoutTheLog(t *testing.T) {
 	}
 	w.git("update-ref", "-d", "refs/greenward/log/queue")
 	w.git("for-each-ref")
-	for _, ref := range strings.Fields(w.git("for-each-ref", "--format=%(refname)", "refs/greenward/ejected", "refs/greenward/rescue")) {
+	for ref := range strings.FieldsSeq(w.git("for-each-ref", "--format=%(refname)", "refs/greenward/ejected", "refs/greenward/rescue")) {
 		w.git("update-ref", "-d", ref)
 	}
 	w.wantLanded(w.land(), "2conflict ejected conflict [a.txt]", "3late ejected superseded")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,7 +126,7 @@ func TestLandsInArrivalOrderAndLogs(t *testing.T) {
 		t.Errorf("main lacks a change")
 	}
 	if got := w.git("log", "--first-parent", "--format=%s|%an|%cn|%(trailers:key=Change,valueonly,separator=%x2C)", "main"); got !=
-		fmt.Sprintf("change b|Ada|greenward|%s\nchange a|Ada|greenward|%s\nbegin|Ada|Ada|", got2(t, w, "two"), "one@"+headA[:12]) {
+		fmt.Sprintf("change b|Ada|greenward|%s\nchange a|Ada|greenward|%s\nbegin|Ada|Ada|", entryOf(t, w, "two"), "one@"+headA[:12]) {
 		t.Errorf("main is:\n%s", got)
 	}
 	found := w.git("log", "-1", "--format=%s", "--grep=one@"+headA[:12], string(git.QueueLog))
@@ -137,16 +138,16 @@ func TestLandsInArrivalOrderAndLogs(t *testing.T) {
 	}
 }
 
-// got2 is the newest logged entry with that name.
-func got2(t testing.TB, w *world, name string) string {
+// entryOf is the newest logged entry with that name.
+func entryOf(t testing.TB, w *world, name string) string {
 	t.Helper()
 	all, err := journal.ReadDecisions(w.hub.Repo)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := len(all) - 1; i >= 0; i-- {
-		if n, _, _ := cutEntry(all[i].Entry); n == name {
-			return all[i].Entry
+	for _, d := range slices.Backward(all) {
+		if n, _, _ := cutEntry(d.Entry); n == name {
+			return d.Entry
 		}
 	}
 	t.Fatalf("no entry %q", name)

@@ -202,21 +202,17 @@ func rescueRef(repo *git.Repo, task string, head git.Hash) (git.Ref, error) {
 }
 
 // transact is a ref transaction that outlives the lock files of a killed git:
-// it waits for the young ones and removes the old ones.
+// the old ones are removed, the young ones are waited for.
 func (l *Lander) transact(ctx context.Context, reason string, updates []git.RefUpdate) error {
 	for try := 0; ; try++ {
+		if err := l.clearLocks(ctx, updates); err != nil {
+			return err
+		}
 		err := l.Hub.Transact(ctx, reason, updates)
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || try >= 100 {
 			return err
 		}
-		if _, lost := errors.AsType[*git.RaceError](err); lost || try >= 100 {
-			return err
-		}
-		waits, cleared := l.clearLocks(ctx, updates)
-		if cleared != nil {
-			return errors.Join(err, cleared)
-		}
-		if !waits {
+		if _, lost := errors.AsType[*git.RaceError](err); lost || !l.locked(updates) {
 			return err
 		}
 		if err := pause(ctx, lockAge/50); err != nil {
@@ -225,27 +221,27 @@ func (l *Lander) transact(ctx context.Context, reason string, updates []git.RefU
 	}
 }
 
-// clearLocks removes stale lock files of the refs and reports whether it is
-// worth trying again: one was removed, or is still young.
-func (l *Lander) clearLocks(ctx context.Context, updates []git.RefUpdate) (again bool, err error) {
-	hub := l.Hub
-	for _, u := range updates {
-		name := filepath.Join(hub.Dir(), filepath.FromSlash(string(u.Ref))+".lock")
-		again = again || exists(name)
+// clearLocks removes lock files of the refs that no living git holds.
+func (l *Lander) clearLocks(ctx context.Context, updates []git.RefUpdate) error {
+	refs := make([]git.Ref, len(updates))
+	for i, u := range updates {
+		refs[i] = u.Ref
 	}
-	again = again || exists(filepath.Join(hub.Dir(), "packed-refs.lock"))
-	if !again {
-		return false, nil
-	}
-	var refs []git.Ref
-	for _, u := range updates {
-		refs = append(refs, u.Ref)
-	}
-	removed, err := hub.ClearLocks(refs, lockAge, l.Now())
+	removed, err := l.Hub.ClearLocks(refs, lockAge, l.Now())
 	for _, name := range removed {
-		zerolog.Ctx(ctx).Warn().Str("ref", filepath.Base(name)).Msg("lock of a dead git process removed")
+		zerolog.Ctx(ctx).Warn().Str("ref", name).Msg("lock of a dead git process removed")
 	}
-	return again, err
+	return err
+}
+
+// locked reports whether one of the refs is locked now.
+func (l *Lander) locked(updates []git.RefUpdate) bool {
+	for _, u := range updates {
+		if exists(filepath.Join(l.Hub.Dir(), filepath.FromSlash(string(u.Ref))+".lock")) {
+			return true
+		}
+	}
+	return exists(filepath.Join(l.Hub.Dir(), "packed-refs.lock"))
 }
 
 func exists(name string) bool {

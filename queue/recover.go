@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -283,9 +284,8 @@ func (l *Lander) adopt(ctx context.Context, main git.Hash) error {
 
 // position is the main commit that the log has accounted for.
 func (l *Lander) position() git.Hash {
-	all := l.log.All()
-	for i := len(all) - 1; i >= 0; i-- {
-		switch d := all[i]; {
+	for _, d := range slices.Backward(l.log.All()) {
+		switch {
 		case d.Landed != nil:
 			if newest, _ := l.log.Find(d.Entry); newest.State != stateRequeued {
 				return *d.Landed

@@ -124,7 +124,7 @@ func onMain(ctx context.Context, repo *git.Repo, base git.Hash, in FindInput) (b
 }
 
 // Trailers are those of all commits of the change, oldest first.
-func (c Change) Trailers() git.Trailers {
+func (c *Change) Trailers() git.Trailers {
 	var all git.Trailers
 	for _, k := range c.Commits {
 		all = append(all, ReadMessage(k.Message).Trailers...)

@@ -388,7 +388,7 @@ func TestQ09LandingsTouchOnlyWhatTheChangeTouches(t *testing.T) {
 				continue
 			}
 			touched := strings.Fields(f.git("diff", "--name-only", "main..."+branch))
-			for _, path := range strings.Fields(f.git("diff", "--name-only", "main", string(out.Tip))) {
+			for path := range strings.FieldsSeq(f.git("diff", "--name-only", "main", string(out.Tip))) {
 				if !strings.Contains(" "+strings.Join(touched, " ")+" ", " "+path+" ") {
 					rt.Fatalf("%s of %s touches %s", method, branch, path)
 				}

@@ -38,9 +38,9 @@ func (s *Session) Transplant(ctx context.Context, onto, from, to git.Hash) (tree
 	}
 	ours, base, theirs := bare[0], bare[1], bare[2]
 	merged := theirs
-	switch {
-	case base == ours:
-	case base == theirs:
+	switch base {
+	case ours:
+	case theirs:
 		merged = ours
 	default:
 		m, err := s.mergeTrees(ctx, base, ours, theirs)

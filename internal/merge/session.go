@@ -3,6 +3,7 @@ package merge
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"greenward/internal/git"
@@ -251,13 +252,8 @@ func (s *Session) merge(ctx context.Context, in Input) (Outcome, error) {
 	return out, nil
 }
 
-func (c Change) handsOff() bool {
-	for _, k := range c.Commits {
-		if handsOff(k) {
-			return true
-		}
-	}
-	return false
+func (c *Change) handsOff() bool {
+	return slices.ContainsFunc(c.Commits, handsOff)
 }
 
 // handsOff reports whether a commit's message must land whatever its tree does.
