@@ -23,6 +23,7 @@ type draft struct {
 	keys       map[string]string // the model's own names of new tasks → ids
 	withdrawn  []string          // paths
 	scratchpad string
+	untouched  bool // nothing was ever done for the goal
 	finished   bool
 	summary    string
 	handoff    Handoff
@@ -66,7 +67,7 @@ func (p *Planner) converse(ctx context.Context, n News, wake Wake) (d *draft, cu
 	if err != nil {
 		return nil, "", spent, err
 	}
-	d = &draft{p: p, board: n.Board, keys: map[string]string{}, scratchpad: n.state.Scratchpad}
+	d = &draft{p: p, board: n.Board, keys: map[string]string{}, scratchpad: n.state.Scratchpad, untouched: n.Seen.IsZero() && len(n.Handoffs) == 0}
 	loop := Loop{
 		Client: p.Client, Model: p.Model, Effort: p.Effort, System: system, Limits: p.Limits, Transcript: p.Transcript, Now: p.Now,
 		Tools: append(readers, d.tools()...), Finals: "`wait` or `finish`",
@@ -313,6 +314,10 @@ func (d *draft) finish(call model.ToolCall) (Result, error) {
 	}
 	if left := d.left(); left > 0 {
 		return Result{}, fmt.Errorf("not finished: %d of your tasks or slices are open; wait for them or withdraw them", left)
+	}
+	if d.untouched {
+		d.untouched = false
+		return Result{}, errors.New("nothing was done for this goal yet. Create tasks; or, if you have seen in the repository that it is met already, say so in `summary` and call finish again")
 	}
 	d.finished, d.summary = true, in.Summary
 	d.handoff = Handoff{Notes: in.Notes, Concerns: in.Concerns}

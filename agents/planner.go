@@ -315,7 +315,7 @@ func describeBoard(board Board, self string) string {
 	for _, m := range board.Malformed {
 		fmt.Fprintf(&b, "- MALFORMED, no worker gets it (withdraw it and write it anew): %s\n", m.Error())
 	}
-	return b.String()
+	return cmp.Or(b.String(), "None.")
 }
 
 func describeEvents(n News, notes []string) string {
