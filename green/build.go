@@ -26,11 +26,8 @@ type built struct {
 // build makes the tree of a candidate: its main commit without the reverted
 // culprits, newest first, and with the agents' patches.
 func (c *cycle) build(ctx context.Context, cand Candidate) (built, error) {
-	key := strconv.Itoa(cand.At)
 	fixes := ordered(cand.Applied())
-	for _, f := range fixes {
-		key += " " + f.Kind + string(f.Commit)
-	}
+	key := fmt.Sprint(cand.At, fixes)
 	if b, ok := c.built[key]; ok {
 		return b, nil
 	}
@@ -130,20 +127,12 @@ func (c *cycle) judge(ctx context.Context, j Judge) (Event, error) {
 		}
 	}
 	event := Judged{Expected: ids, Idle: b.idle}
-	before := map[string]Seen{}
-	for _, again := range []bool{false, true}[:1+btoi(j.Again)] {
-		seen, ran, err := c.ask(ctx, b, ids, again)
-		if err != nil {
+	if event.Seen, event.Ran, err = c.ask(ctx, b, ids, false); err != nil {
+		return nil, err
+	}
+	if j.Again {
+		if err := c.again(ctx, b, &event); err != nil {
 			return nil, err
-		}
-		event.Ran += ran
-		for i, o := range seen {
-			seen[i].Fresh = freshly(before[o.ID], o)
-			before[o.ID] = o
-		}
-		event.Seen = seen
-		if j.Again && !again && ran > 0 && allFresh(seen) {
-			break // nothing was known, so this run is a fresh one already
 		}
 	}
 	zerolog.Ctx(ctx).Debug().Str("commit", string(b.commit)).Strs("check", ids).Int("runs", event.Ran).Msg("judged")
@@ -157,15 +146,28 @@ func deref(u *Unbuilt) Event {
 	return *u
 }
 
-func btoi(b bool) int {
-	if b {
-		return 1
+// again runs those checks once more that were answered from older evidence.
+func (c *cycle) again(ctx context.Context, b built, event *Judged) error {
+	var old []string
+	for _, o := range event.Seen {
+		if o.Fresh == "" {
+			old = append(old, o.ID)
+		}
 	}
-	return 0
-}
-
-func allFresh(seen []Seen) bool {
-	return !slices.ContainsFunc(seen, func(o Seen) bool { return o.Fresh == "" })
+	if len(old) == 0 {
+		return nil // nothing was known, so these runs are fresh ones already
+	}
+	seen, ran, err := c.ask(ctx, b, old, true)
+	if err != nil {
+		return err
+	}
+	event.Ran += ran
+	for _, o := range seen {
+		at := slices.IndexFunc(event.Seen, func(was Seen) bool { return was.ID == o.ID })
+		o.Fresh = freshly(event.Seen[at], o)
+		event.Seen[at] = o
+	}
+	return nil
 }
 
 // freshly is what the newest run said, by comparison with what was known.
@@ -192,14 +194,14 @@ func (c *cycle) expect(b built) ([]string, *Unbuilt, error) {
 		return nil, nil, err
 	}
 	old := c.old
-	if own.blob != c.own.blob && c.accepted && !c.isAccepted(own) {
-		old = c.world.old
+	if c.isAccepted(own) {
+		old = nil
 	}
 	if gone := weakened(own, old); len(gone) > 0 {
 		return nil, &Unbuilt{Why: strings.Join(gone, "; ")}, nil
 	}
-	if err := own.NeedChecks(); err != nil {
-		return nil, &Unbuilt{Why: err.Error()}, nil
+	if len(own.Required()) == 0 && !own.ChecksNone {
+		return nil, &Unbuilt{Why: config.ErrNoChecks.Error()}, nil
 	}
 	var ids []string
 	for _, d := range demands(own, old) {
@@ -243,10 +245,14 @@ func (c *cycle) ask(ctx context.Context, b built, ids []string, again bool) ([]S
 		if o.Verdict != verify.Passed && (o.Output != "" || c.outputs[id].Check == "") {
 			c.outputs[id] = o
 		}
-		seen = append(seen, Seen{
+		one := Seen{
 			ID: id, Verdict: o.Verdict, Passes: o.Passes, Fails: o.Fails, Hangs: o.Timeouts,
 			Runs: o.Runs, Cause: o.Cause, Why: o.Why,
-		})
+		}
+		if o.Ran > 0 && o.Ran == o.Runs {
+			one.Fresh = freshly(Seen{}, one)
+		}
+		seen = append(seen, one)
 	}
 	return seen, report.Ran, nil
 }
@@ -265,11 +271,11 @@ func (c *cycle) mend(ctx context.Context, s State, m Mend) (Event, error) {
 		return nil, fmt.Errorf("strip tasks/: %w", err)
 	}
 	in := FixInput{Commit: c.main, Tree: bare, Culprits: m.Culprits, Protected: c.own.Green.Protected}
-	for _, f := range m.Failing {
-		out := c.outputs[f.ID]
-		out.Check, out.Verdict = c.needs[f.ID].Check.Name, verify.Failed
+	for _, id := range m.Failing {
+		out := c.outputs[id]
+		out.Check, out.Verdict = c.needs[id].Check.Name, verify.Failed
 		in.Failing = append(in.Failing, out)
-		in.Checks = append(in.Checks, c.needs[f.ID].Check)
+		in.Checks = append(in.Checks, c.needs[id].Check)
 	}
 	if len(in.Checks) > 0 {
 		in.Check = in.Checks[0]
@@ -324,8 +330,8 @@ func (c *cycle) takePatch(ctx context.Context, b built, bare git.Hash, fix FixRe
 		return nil, fmt.Errorf("store the patch: %w", err)
 	}
 	f := Fix{Kind: RepairAgent, Commit: commit, From: s.last(), Culprits: s.guilty()}
-	if all := s.failing(); len(all) > 0 {
-		f.Check = all[0].ID
+	if len(s.left) > 0 {
+		f.Check = s.left[0]
 	}
 	return Mended{f}, nil
 }

@@ -1,7 +1,9 @@
 package green
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"greenward/internal/git"
@@ -53,6 +55,7 @@ type State struct {
 	seen     map[string]Seen // of the current candidate
 	all      []string        // what the current candidate must pass
 	todo     []string        // failing checks without a culprit yet
+	left     []string        // what failed on the snapshot with its fixes when it was last judged whole
 	search   search
 	strategy int
 	rounds   int
@@ -131,10 +134,10 @@ func (s State) ask(g goal, at int, again bool) (State, []Effect) {
 
 func (s State) judged(e Judged) (State, []Effect) {
 	s = s.record(e)
-	switch s.goal {
-	case goalControl, goalEnvironment:
+	if s.goal == goalControl || s.goal == goalEnvironment {
 		return s.controlled()
-	case goalProbe:
+	}
+	if s.goal == goalProbe {
 		return s.probed()
 	}
 	failed, open := s.sort()
@@ -168,13 +171,7 @@ func (s State) record(e Judged) State {
 	if s.all == nil {
 		s.all = e.Expected
 	}
-	seen, fresh := map[string]Seen{}, map[string]int{}
-	for k, v := range s.seen {
-		seen[k] = v
-	}
-	for k, v := range s.fresh {
-		fresh[k] = v
-	}
+	seen, fresh := maps.Clone(s.seen), maps.Clone(s.fresh)
 	for _, o := range e.Seen {
 		seen[o.ID] = o
 		switch o.Fresh {
@@ -182,6 +179,7 @@ func (s State) record(e Judged) State {
 			fresh[o.ID]++
 		case verify.Failed:
 			fresh[o.ID]--
+		case verify.Broken, verify.Unknown:
 		}
 	}
 	s.seen, s.fresh = seen, fresh
@@ -258,10 +256,10 @@ func (s State) assessed(failed, open []string) (State, []Effect) {
 		}
 		return s.promote()
 	}
-	switch s.goal {
+	switch s.goal { //nolint:exhaustive // the other goals never get here, or go on below
 	case goalMended:
 		s.Fixes = s.Fixes[:len(s.Fixes)-1]
-		s.Alerts = append(s.Alerts, "repair-failed: the agent's patch does not pass "+list(failed))
+		s.Alerts = append(s.Alerts, "repair-failed: the agent's patch does not pass "+strings.Join(failed, ", "))
 		return s.repair()
 	case goalPrefix:
 		return s.shorten()
@@ -272,7 +270,7 @@ func (s State) assessed(failed, open []string) (State, []Effect) {
 			return s.repair()
 		}
 	}
-	s.todo = failed
+	s.todo, s.left = failed, failed
 	return s.nextSearch()
 }
 

@@ -73,6 +73,7 @@ func (m *model) answer(e Effect) Event {
 		return m.judge(e)
 	case Mend:
 		return Mended{Fix{Kind: RepairAgent, Commit: hash(1000), From: m.n, Culprits: e.Culprits}}
+	case Promote, Hold, Wait, Rest:
 	}
 	return nil
 }

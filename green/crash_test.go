@@ -18,7 +18,9 @@ type crash struct{ label string }
 // that promotes a repair, opens the hub again and goes on: the end state is
 // the same and nothing is done twice.
 func TestG48CrashAnywhere(t *testing.T) {
+	t.Parallel()
 	build := func(t *testing.T) *place {
+		t.Helper()
 		p := newPlace(t)
 		p.cycle()
 		p.breaks("bad", "test")
@@ -79,6 +81,7 @@ func dieAt(p *place, n int) (label string) {
 // TestG48HalfAppliedTransaction undoes the tail of a promotion's transaction, as
 // a machine that stops between two refs would, at every place.
 func TestG48HalfAppliedTransaction(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.commit("tag all", map[string]string{".greenward.yml": strings.Replace(policyText, "repair:", "tags: all, repair:", 1)})
 	p.cycle()
@@ -110,6 +113,7 @@ func TestG48HalfAppliedTransaction(t *testing.T) {
 }
 
 func TestHoldBetweenJudgementAndPromotion(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	if err := p.engine.Hold(t.Context(), green.Steering{}); err != nil {
@@ -135,6 +139,7 @@ func TestHoldBetweenJudgementAndPromotion(t *testing.T) {
 
 // TestRealChecks runs the cycle with the real runner and shell checks.
 func TestRealChecks(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.commit("policy", map[string]string{".greenward.yml": "checks:\n  - {name: sh, run: \"test ! -e bad && test -e a.txt && test ! -e tasks\"}\n"})
 	hub := p.engine.Hub

@@ -13,6 +13,7 @@ import (
 )
 
 func TestPromotesWhatPasses(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	first := p.cycle()
 	if first.Action != green.ActionPromoted || first.Repair != green.RepairNone || !first.Promoted {
@@ -40,6 +41,7 @@ func TestPromotesWhatPasses(t *testing.T) {
 }
 
 func TestG15NothingNewerIsNoop(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.good("b")
 	p.cycle()
@@ -53,6 +55,7 @@ func TestG15NothingNewerIsNoop(t *testing.T) {
 }
 
 func TestRevertRepairsAndReachesTheQueue(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	good := p.good("b")
@@ -95,6 +98,7 @@ func TestRevertRepairsAndReachesTheQueue(t *testing.T) {
 }
 
 func TestG41RepairIsOfferedOnceAndObsoleteOnceLanded(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	culprit := p.breaks("bad", "test")
@@ -127,6 +131,7 @@ func TestG41RepairIsOfferedOnceAndObsoleteOnceLanded(t *testing.T) {
 }
 
 func TestSeveralCulpritsAcrossChecks(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.good("b")
@@ -145,6 +150,7 @@ func TestSeveralCulpritsAcrossChecks(t *testing.T) {
 }
 
 func TestSecondCulpritInTheRepairedLine(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	one := p.commit("one", map[string]string{"broken/test": "x\n"})
@@ -157,6 +163,7 @@ func TestSecondCulpritInTheRepairedLine(t *testing.T) {
 }
 
 func TestG26PairNamesTheSecond(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.commit("x", map[string]string{"pair/x": "x\n"})
@@ -169,6 +176,7 @@ func TestG26PairNamesTheSecond(t *testing.T) {
 }
 
 func TestG33iConflictingRevertFallsToTheAgent(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	m := &mender{repo: p.engine.Hub.Repo, edits: map[string]string{"broken/test": gittest.Deleted}}
 	p.engine.Fixer = m
@@ -203,6 +211,7 @@ func TestG33iConflictingRevertFallsToTheAgent(t *testing.T) {
 }
 
 func TestG33iiAlreadyRevertedByAPerson(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.breaks("bad", "test")
@@ -217,6 +226,7 @@ func TestG33iiAlreadyRevertedByAPerson(t *testing.T) {
 }
 
 func TestG33iiiAPersonsRevertInTheQueueIsAdopted(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	culprit := p.breaks("bad", "test")
@@ -230,6 +240,7 @@ func TestG33iiiAPersonsRevertInTheQueueIsAdopted(t *testing.T) {
 }
 
 func TestProtectedPathsAndPrefix(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	m := &mender{repo: p.engine.Hub.Repo, edits: map[string]string{".greenward.yml": "checks: none\n"}}
 	p.engine.Fixer = m
@@ -264,6 +275,7 @@ func containsText(list []string, text string) bool {
 }
 
 func TestTasksNeverMatterToChecks(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	runs := p.truth.runs
@@ -275,6 +287,7 @@ func TestTasksNeverMatterToChecks(t *testing.T) {
 }
 
 func TestResultJSON(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	r := p.cycle()
 	data, err := json.Marshal(r)
@@ -289,6 +302,7 @@ func TestResultJSON(t *testing.T) {
 }
 
 func TestPersonExcludesACommit(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.good("b")
@@ -309,5 +323,29 @@ func TestPersonExcludesACommit(t *testing.T) {
 	}
 	if r = p.cycle(); !r.Promoted || len(r.Excluded) != 0 {
 		t.Errorf("got %+v, want it back", r)
+	}
+}
+
+func TestG41DebtLimitHoldsAndOffersAllTheSame(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.commit("limit", map[string]string{".greenward.yml": strings.Replace(policyText, "repair:", "debt_limit: 1, repair:", 1)})
+	p.cycle()
+	before := p.tip("refs/heads/green")
+	p.breaks("one", "build")
+	p.breaks("two", "test")
+	p.good("c")
+	for range 2 {
+		r := p.cycle()
+		if r.Action != green.ActionHold || *r.Hold != green.ReasonDebt || len(r.Repairs) != 2 || p.tip("refs/heads/green") != before {
+			t.Fatalf("got %+v, want a hold for debt", r)
+		}
+	}
+	if got := strings.Fields(p.git("for-each-ref", "--format=%(refname)", "refs/heads/queue/")); len(got) != 2 {
+		t.Errorf("the queue holds %v, want both repairs once", got)
+	}
+	p.land()
+	if r := p.cycle(); !r.Promoted || r.Repair != green.RepairNone {
+		t.Errorf("got %+v, want main to pass", r)
 	}
 }

@@ -127,7 +127,7 @@ func (e *Engine) busy() (Result, error) {
 		return Result{}, err
 	}
 	r.Snapshot = w.main
-	r.fill(w)
+	r.fill(&w)
 	return r, nil
 }
 
@@ -210,12 +210,12 @@ func (c *cycle) result(s State, action, detail string) Result {
 	if detail != "" {
 		r.Detail = &detail
 	}
-	r.fill(c.world)
+	r.fill(&c.world)
 	return r
 }
 
 // fill adds what green is, and makes lists that are never null.
-func (r *Result) fill(w world) {
+func (r *Result) fill(w *world) {
 	if !w.green.IsZero() && r.Green == nil {
 		r.Green = &w.green
 	}

@@ -148,7 +148,7 @@ type Judge struct {
 // Mend asks the fixup agent for a patch.
 type Mend struct {
 	Cand     Candidate
-	Failing  []Seen
+	Failing  []string // checks
 	Culprits []git.Hash
 }
 

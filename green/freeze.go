@@ -30,15 +30,15 @@ type world struct {
 // cycle is one cycle at work.
 type cycle struct {
 	world
-	e        *Engine
-	repo     *git.Repo
-	session  *merge.Session
-	frozen   Frozen
-	own      policy // the snapshot's
-	accepted bool   // a person accepted the snapshot's policy
-	needs    map[string]demand
-	built    map[string]built
-	outputs  map[string]verify.Outcome // the last failure that was seen, with its output
+	e       *Engine
+	repo    *git.Repo
+	session *merge.Session
+	frozen  Frozen
+	own     policy  // the snapshot's
+	rules   *policy // green's, unless a person accepted the snapshot's in its place
+	needs   map[string]demand
+	built   map[string]built
+	outputs map[string]verify.Outcome // the last failure that was seen, with its output
 }
 
 // read reads the refs, without judging anything.
@@ -92,7 +92,7 @@ func (w *world) readLast(repo *git.Repo) error {
 		if w.rests, err = rests(repo, p); err != nil {
 			return err
 		}
-	case !errors.Is(err, ErrNotPromotion):
+	case !errors.Is(err, ErrNotPromotion) && commit.Signature != "":
 		return fmt.Errorf("read green: %w", err)
 	}
 	old, err := readPolicy(repo, w.green)
@@ -161,16 +161,15 @@ func (c *cycle) freezePolicy() error {
 		return err
 	}
 	c.own = own
-	c.accepted = c.isAccepted(own)
-	if c.accepted {
-		c.old = nil
+	if c.rules = c.old; c.isAccepted(own) {
+		c.rules = nil
 	}
-	c.frozen.Weakened = weakened(own, c.old)
+	c.frozen.Weakened = weakened(own, c.rules)
 	if err := own.NeedChecks(); err != nil && len(c.frozen.Weakened) == 0 {
 		return fmt.Errorf("judge %s: %w", c.main.Short(), err)
 	}
 	c.frozen.Repair = own.Green.Repair
-	for _, d := range demands(own, c.old) {
+	for _, d := range demands(own, c.rules) {
 		c.needs[d.ID] = d
 	}
 	return nil
@@ -226,7 +225,7 @@ func (c *cycle) freezeLine(ctx context.Context) error {
 
 // adopted reports whether a person released green after it was held because
 // main had been rewritten.
-func (w world) adopted() bool {
+func (w *world) adopted() bool {
 	for _, line := range slices.Backward(w.log) {
 		if line.State == journal.Promoted || line.State == journal.RolledBack {
 			return false // that hold, if any, was about an earlier main
@@ -319,7 +318,7 @@ func (c *cycle) freezeCarry() {
 }
 
 // offers are the repairs in green's tip.
-func (w world) offers() []Offer {
+func (w *world) offers() []Offer {
 	for _, line := range slices.Backward(w.log) {
 		moved := line.State == journal.Promoted || line.State == journal.RolledBack
 		if moved && line.Green != nil && *line.Green == w.green {
@@ -332,11 +331,11 @@ func (w world) offers() []Offer {
 // freezeBorn finds where the checks begin that green's policy does not have:
 // before that, they cannot have passed.
 func (c *cycle) freezeBorn() error {
-	if c.old == nil || c.frozen.Policy != "" {
+	if c.rules == nil || c.frozen.Policy != "" {
 		return nil
 	}
 	for id := range c.needs {
-		if mine, ok := c.old.Check(c.needs[id].Check.Name); ok && mine.Required {
+		if mine, ok := c.rules.Check(c.needs[id].Check.Name); ok && mine.Required {
 			continue
 		}
 		for at := 1; at < len(c.frozen.Line); at++ {

@@ -237,7 +237,7 @@ func (p *place) promotion(rev string) green.Promotion {
 // land takes the repairs in the queue onto main by fast hand, as the lander would.
 func (p *place) land() {
 	p.Helper()
-	for _, line := range strings.Fields(p.git("for-each-ref", "--format=%(refname)", "refs/heads/queue/")) {
+	for line := range strings.FieldsSeq(p.git("for-each-ref", "--format=%(refname)", "refs/heads/queue/")) {
 		message := p.git("log", "-1", "--format=%B", line)
 		culprit := ""
 		for l := range strings.Lines(message) {
@@ -246,7 +246,7 @@ func (p *place) land() {
 			}
 		}
 		files := map[string]string{}
-		for _, f := range strings.Fields(p.git("diff", "--name-only", "--no-renames", line+"^", line)) {
+		for f := range strings.FieldsSeq(p.git("diff", "--name-only", "--no-renames", line+"^", line)) {
 			files[f] = gittest.Deleted
 			if slices.Contains(p.files(line), f) {
 				files[f] = p.git("show", line+":"+f) + "\n"

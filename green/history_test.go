@@ -12,6 +12,7 @@ import (
 )
 
 func TestG39ShallowIsRefused(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.good("b")
 	p.cycle()
@@ -32,6 +33,7 @@ func TestG39ShallowIsRefused(t *testing.T) {
 }
 
 func TestG16OlderCommitIsRefused(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.good("b")
 	p.good("c")
@@ -49,6 +51,7 @@ func TestG16OlderCommitIsRefused(t *testing.T) {
 }
 
 func TestHistoryHoldUntilRelease(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	base := p.tip("refs/heads/main")
 	p.good("b")
@@ -72,6 +75,7 @@ func TestHistoryHoldUntilRelease(t *testing.T) {
 }
 
 func TestG44SnapshotIsNamedThoughMainMoves(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	frozen := p.good("b")
@@ -89,6 +93,7 @@ func TestG44SnapshotIsNamedThoughMainMoves(t *testing.T) {
 }
 
 func TestG42iMergingGreenKeepsWhatItLeftOut(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.breaks("bad", "test")
@@ -104,6 +109,7 @@ func TestG42iMergingGreenKeepsWhatItLeftOut(t *testing.T) {
 }
 
 func TestG43PromotionNeverSquashes(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	c := p.good("b")
@@ -119,6 +125,7 @@ func TestG43PromotionNeverSquashes(t *testing.T) {
 }
 
 func TestG29MergesAreSearchedByFirstParent(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	base := p.good("b")
@@ -137,6 +144,7 @@ func TestG29MergesAreSearchedByFirstParent(t *testing.T) {
 }
 
 func TestFirstPromotionOfARedMain(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	good := p.good("b")
 	culprit := p.breaks("bad", "test")
@@ -155,6 +163,7 @@ func TestFirstPromotionOfARedMain(t *testing.T) {
 }
 
 func TestGreenBranchFoundThere(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	found := p.tip("refs/heads/main")
 	p.git("branch", "green", "main")

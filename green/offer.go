@@ -96,13 +96,12 @@ func answers(c git.Commit) []git.Hash {
 // onItsWay finds the offer that carries a fix to main already: green's own of an
 // earlier cycle, unless it was ejected, or one that somebody else made.
 func (c *cycle) onItsWay(f Fix, queue *journal.QueueLog, waiting map[git.Hash]Offer) (Offer, bool) {
-	for _, o := range c.offers() {
-		same := o.Kind == f.Kind && (o.Head == f.Commit || f.Kind == RepairRevert && slices.Contains(o.Culprits, f.Commit))
-		if !same {
-			continue
-		}
-		if d, decided := queue.Find(o.Entry); !decided || d.State != journal.Ejected {
-			return o, true
+	for _, line := range slices.Backward(c.log) {
+		for _, o := range line.Offers {
+			same := o.Kind == f.Kind && (o.Head == f.Commit || f.Kind == RepairRevert && slices.Contains(o.Culprits, f.Commit))
+			if d, decided := queue.Find(o.Entry); same && (!decided || d.State != journal.Ejected) {
+				return o, true
+			}
 		}
 	}
 	for _, h := range f.Culprits {

@@ -29,11 +29,8 @@ func (c *cycle) promote(ctx context.Context, s State, p Promote) (Result, error)
 	if err != nil {
 		return Result{}, err
 	}
-	if held, err := c.overDebt(offers); err != nil || held != nil {
-		if err != nil {
-			return Result{}, err
-		}
-		return c.hold(ctx, s, *held)
+	if held := c.overDebt(offers); held != nil {
+		return c.holdOffering(ctx, s, *held, offers, moves)
 	}
 	promotion, err := c.state(s, p, b)
 	if err != nil {
@@ -208,17 +205,17 @@ func (e *Engine) moveGreen(ctx context.Context, w world, commit git.Hash, update
 }
 
 // overDebt holds where green would hold more repairs than main may owe.
-func (c *cycle) overDebt(offers []Offer) (*Hold, error) {
+func (c *cycle) overDebt(offers []Offer) *Hold {
 	limit := c.own.Green.DebtLimit
 	if limit <= 0 || len(offers) <= limit {
-		return nil, nil
+		return nil
 	}
 	var names []string
 	for _, o := range offers {
 		names = append(names, o.Entry)
 	}
 	return &Hold{ReasonDebt, fmt.Sprintf("green would hold %d repairs that main has not taken, and green.debt_limit is %d: %s",
-		len(offers), limit, strings.Join(names, ", "))}, nil
+		len(offers), limit, strings.Join(names, ", "))}
 }
 
 func notNull[T any](list []T) []T {

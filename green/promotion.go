@@ -40,7 +40,7 @@ type Promotion struct {
 }
 
 // Message is the message of the promotion's commit.
-func (p Promotion) Message() git.Message {
+func (p *Promotion) Message() git.Message {
 	m := git.Message{Subject: "Promote " + p.Snapshot.Short()}
 	if p.Repair != RepairNone {
 		m.Subject += " (" + p.Repair + ")"

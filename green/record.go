@@ -108,22 +108,30 @@ func (c *cycle) line(state string, s State) Line {
 
 // hold ends a cycle without a promotion and logs why, once.
 func (c *cycle) hold(ctx context.Context, s State, h Hold) (Result, error) {
+	return c.holdOffering(ctx, s, h, nil, nil)
+}
+
+// holdOffering is hold where main is asked to take repairs all the same.
+func (c *cycle) holdOffering(ctx context.Context, s State, h Hold, offers []Offer, moves []git.RefUpdate) (Result, error) {
 	r := c.result(s, ActionHold, h.Detail)
 	r.Hold = &h.Reason
 	if h.Reason == ReasonManual {
 		r.Hold = &h.Detail
 	}
-	if c.alreadyHeld(h.Reason) {
+	for _, o := range offers {
+		r.Repairs = append(r.Repairs, o.Entry)
+	}
+	if c.alreadyHeld(h.Reason) && len(moves) == 0 {
 		return r, nil
 	}
 	line := c.line(journal.Held, s)
-	line.Reason, line.Detail = &h.Reason, h.Detail
+	line.Reason, line.Detail, line.Offers, line.Repairs = &h.Reason, h.Detail, offers, r.Repairs
 	move, err := journal.Append(c.repo, git.GreenLog, "hold "+h.Reason+" at "+c.main.Short(), []any{line}, c.e.identity())
 	if err != nil {
 		return Result{}, fmt.Errorf("log the hold: %w", err)
 	}
-	err = c.repo.Transact(ctx, "green: hold "+h.Reason, []git.RefUpdate{move})
-	if _, lost := errors.AsType[*git.RaceError](err); lost {
+	err = c.repo.Transact(ctx, "green: hold "+h.Reason, append([]git.RefUpdate{move}, moves...))
+	if _, lost := errors.AsType[*git.RaceError](err); lost && len(moves) == 0 {
 		return r, nil // somebody else decided meanwhile; green stays all the same
 	}
 	if err != nil {
@@ -161,7 +169,7 @@ func (c *cycle) reds() int {
 }
 
 // lastVerdict is what the log says of the snapshot that green was promoted from.
-func (w world) lastVerdict() verify.Verdict {
+func (w *world) lastVerdict() verify.Verdict {
 	for _, line := range slices.Backward(w.log) {
 		if line.State == journal.Promoted && line.Snapshot != nil && *line.Snapshot == w.main {
 			return line.Verdict

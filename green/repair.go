@@ -36,7 +36,7 @@ func (s State) repair() (State, []Effect) {
 			if s.In.Fixer && s.mends < maxMends {
 				s.mends++
 				s.goal, s.cand = goalMend, s.head()
-				return s, []Effect{Mend{Cand: s.cand, Failing: s.failing(), Culprits: s.guilty()}}
+				return s, []Effect{Mend{Cand: s.cand, Failing: s.left, Culprits: s.guilty()}}
 			}
 			if !s.In.Fixer {
 				s.Alerts = append(s.Alerts, "repair-skipped: no fixup agent is configured (agents.model, and OPENAI_API_KEY or OPENAI_BASE_URL)")
@@ -69,19 +69,6 @@ func (s State) addReverts() State {
 	return s
 }
 
-// failing is what the agent has to mend: of the last whole judgement of the
-// snapshot with its fixes, or what was searched for.
-func (s State) failing() []Seen {
-	var all []Seen
-	for _, c := range s.Culprits {
-		if c.Kind == KindFlake || slices.ContainsFunc(all, func(o Seen) bool { return o.ID == c.Check }) {
-			continue
-		}
-		all = append(all, Seen{ID: c.Check, Verdict: verify.Failed})
-	}
-	return all
-}
-
 // guilty are the culprits that are named and not left out.
 func (s State) guilty() []git.Hash {
 	var all []git.Hash
@@ -101,7 +88,7 @@ func (s State) notMended(why string) (State, []Effect) {
 
 // unbuilt goes on where a candidate could not be made.
 func (s State) unbuilt(e Unbuilt) (State, []Effect) {
-	switch s.goal {
+	switch s.goal { //nolint:exhaustive // the snapshot itself is below, and nothing is judged while an agent works
 	case goalCarried:
 		s.Alerts = append(s.Alerts, fmt.Sprintf("repair-dropped: %s no longer applies: %s", e.Fix.Short(), e.Why))
 		return s.uncarry(e.Fix)
@@ -253,5 +240,3 @@ func verdictOf(all []string, seen map[string]Seen) verify.Verdict {
 	}
 	return worst
 }
-
-func list(ids []string) string { return strings.Join(ids, ", ") }

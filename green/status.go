@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -149,7 +150,7 @@ func (e *Engine) Status(ctx context.Context) (Status, error) {
 }
 
 // held is why green does not move: a person's reason, or that of the last cycle.
-func (w world) held() *string {
+func (w *world) held() *string {
 	if w.controls.Hold != nil {
 		return w.controls.Hold
 	}
@@ -268,7 +269,12 @@ func (e *Engine) begin() error {
 }
 
 // end removes the note.
-func (e *Engine) end() error { return os.Remove(e.started()) }
+func (e *Engine) end() error {
+	if err := os.Remove(e.started()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("note the cycle's end: %w", err)
+	}
+	return nil
+}
 
 // running is since when a cycle is at work on this hub. The note of one that was
 // killed does not count: nobody holds the lock then.

@@ -13,6 +13,7 @@ import (
 )
 
 func TestRollbackHoldsAndReleases(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.good("b")
@@ -48,6 +49,7 @@ func TestRollbackHoldsAndReleases(t *testing.T) {
 }
 
 func TestHoldAndRelease(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	if err := p.engine.Hold(t.Context(), green.Steering{Reason: "release week"}); err != nil {
@@ -76,6 +78,7 @@ func TestHoldAndRelease(t *testing.T) {
 }
 
 func TestI4CausesSumToTheLag(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.commit("c", map[string]string{"infra/test": "x\n"})
@@ -103,6 +106,7 @@ func TestI4CausesSumToTheLag(t *testing.T) {
 }
 
 func TestMeasureNeedsGitAlone(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.good("b")
@@ -114,6 +118,7 @@ func TestMeasureNeedsGitAlone(t *testing.T) {
 }
 
 func TestBusyCycleIsNoop(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	lock := filepath.Join(p.engine.Hub.State(), "lock")
 	if err := os.MkdirAll(lock, 0o755); err != nil {

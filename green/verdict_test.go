@@ -22,6 +22,7 @@ func TestG04G11PendingAndAbsentWait(t *testing.T) {
 }
 
 func TestG09SkippedIsMissingAndHolds(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.commit("c", map[string]string{"skip/test": "x\n"})
@@ -32,6 +33,7 @@ func TestG09SkippedIsMissingAndHolds(t *testing.T) {
 }
 
 func TestG21BrokenHoldsWithoutASearch(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.commit("c", map[string]string{"infra/test": "x\n"})
@@ -42,6 +44,7 @@ func TestG21BrokenHoldsWithoutASearch(t *testing.T) {
 }
 
 func TestG22EnvironmentHoldsAndResumes(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	for _, n := range []string{"b", "c", "d", "e", "f"} {
@@ -69,6 +72,7 @@ func TestG22EnvironmentHoldsAndResumes(t *testing.T) {
 }
 
 func TestFlakeIsOutvoted(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.good("b")
@@ -80,6 +84,7 @@ func TestFlakeIsOutvoted(t *testing.T) {
 }
 
 func TestG12WeakerPolicyHoldsUntilAccepted(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	weak := p.commit("weaker", map[string]string{".greenward.yml": "checks:\n  - {name: build, run: make build}\n"})
@@ -97,6 +102,7 @@ func TestG12WeakerPolicyHoldsUntilAccepted(t *testing.T) {
 }
 
 func TestChangedDefinitionsBothCount(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.commit("other", map[string]string{".greenward.yml": strings.Replace(policyText, "make test", "make all-tests", 1)})
@@ -107,6 +113,7 @@ func TestChangedDefinitionsBothCount(t *testing.T) {
 }
 
 func TestG25BornRedCheckNamesItsCommit(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.good("b")
@@ -120,6 +127,7 @@ func TestG25BornRedCheckNamesItsCommit(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.commit("none", map[string]string{".greenward.yml": "main: main\n"})
 	if _, err := p.engine.Cycle(t.Context()); !errors.Is(err, config.ErrNoChecks) {

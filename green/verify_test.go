@@ -13,6 +13,7 @@ import (
 )
 
 func TestVerifyWithSSHKeygen(t *testing.T) {
+	t.Parallel()
 	sshKeygen(t)
 	p := newPlace(t)
 	p.cycle()
@@ -36,6 +37,7 @@ func TestVerifyWithSSHKeygen(t *testing.T) {
 
 // TestVerifyFindsEveryLie rewrites one thing of the newest promotion at a time.
 func TestVerifyFindsEveryLie(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.breaks("bad", "test")
@@ -109,6 +111,7 @@ func TestVerifyFindsEveryLie(t *testing.T) {
 
 // TestVerifyFlippedByte changes single bytes of the signed commit.
 func TestVerifyFlippedByte(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.good("b")
@@ -130,6 +133,7 @@ func TestVerifyFlippedByte(t *testing.T) {
 }
 
 func TestVerifyTrustsThePreviousPolicy(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.commit("name the signer", map[string]string{".greenward.yml": policyText + "# \n"})
 	p.cycle()
@@ -153,6 +157,7 @@ func TestVerifyTrustsThePreviousPolicy(t *testing.T) {
 }
 
 func TestVerifyWorksInAClone(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
 	p.good("b")
