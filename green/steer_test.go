@@ -118,7 +118,6 @@ func TestMeasureNeedsGitAlone(t *testing.T) {
 }
 
 func TestBusyCycleIsNoop(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	lock := filepath.Join(p.engine.Hub.State(), "lock")
 	if err := os.MkdirAll(lock, 0o755); err != nil {
