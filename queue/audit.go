@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func (a *auditor) run(ctx context.Context) error {
 	want, got = changes(onto, want), changes(onto, got)
 	for i := range max(len(want), len(got)) {
 		if at(want, i) != at(got, i) {
-			a.mismatch(last.Hash, string(at(want, i)), string(at(got, i)))
+			a.mismatch(last.Hash, a.expected(want, i, onto), string(cmp.Or(at(got, i), last.Tree)))
 			return nil
 		}
 	}
@@ -178,6 +179,19 @@ func (a *auditor) merged(ctx context.Context, in git.MergeInput) (git.Hash, erro
 		return "", nil
 	}
 	return m.Tree, err
+}
+
+// expected says what the i-th different tree should have been.
+func (a *auditor) expected(want []git.Hash, i int, onto git.Hash) string {
+	switch {
+	case i < len(want) && want[i].IsZero():
+		return "a conflict: nothing to land"
+	case i < len(want):
+		return string(want[i])
+	case len(want) > 0:
+		return string(want[len(want)-1])
+	}
+	return string(onto)
 }
 
 // changes drops every tree that equals the one before it.

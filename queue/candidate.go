@@ -76,7 +76,7 @@ func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding
 		return asFinding(found), err
 	}
 	out, err := l.session.Apply(ctx, merge.Input{
-		Tip: tip, Change: change, Method: l.pass.policy.Queue.Method, Entry: w.Entry, Committer: Committer(l.Now()),
+		Tip: tip, Change: change, Method: methodOf(l.pass.policy.Queue, w.Name), Entry: w.Entry, Committer: Committer(l.Now()),
 	})
 	if err != nil {
 		return nil, err
@@ -94,6 +94,16 @@ func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding
 		l.pass.claims[w.Entry] = held
 	}
 	return &Merged{Tip: out.Tip, Base: change.Base, Method: out.Method, Task: held.task, Note: out.Note}, nil
+}
+
+// methodOf is how an entry lands. Branches named pr-<number> are those of pull
+// requests, whose own commits a forge wants to see on main.
+func methodOf(q config.Queue, name string) string {
+	number, ok := strings.CutPrefix(name, "pr-")
+	if ok && number != "" && strings.Trim(number, "0123456789") == "" {
+		return q.PullMethod
+	}
+	return q.Method
 }
 
 // asFinding keeps a nil *Found from becoming a finding.

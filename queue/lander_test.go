@@ -211,6 +211,54 @@ func TestQ09SquashKeepsWhatLandedBetween(t *testing.T) {
 	}
 }
 
+func TestPullRequestsAreMergedUnlessThePolicySaysOtherwise(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	base := w.git("rev-parse", "main")
+	gittest.Commit(t, w.dir, "main", "other", map[string]string{"b.txt": "2\n"})
+	head := w.branch("pr-12", base, "pull", map[string]string{"a.txt": "1\n"})
+	w.branch("pr-x", base, "no pull", map[string]string{"c.txt": "1\n"})
+	w.wantLanded(w.land(), "pr-12 landed", "pr-x landed")
+	if got := w.git("log", "-1", "--format=%p", "main~1"); len(strings.Fields(got)) != 2 {
+		t.Errorf("parents of the pull request's landing: %s", got)
+	}
+	if got := w.git("log", "-1", "--format=%p", "main"); len(strings.Fields(got)) != 1 {
+		t.Errorf("parents of the other: %s", got)
+	}
+	w.git("merge-base", "--is-ancestor", head, "main")
+	if report, err := Audit(t.Context(), w.hub, "", ""); err != nil || len(report.Mismatches) != 0 || report.Commits != 2 {
+		t.Errorf("audit: %+v, %v", report, err)
+	}
+}
+
+func TestAuditFindsATreeThatIsNotItsMerge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	base := w.git("rev-parse", "main")
+	head := w.branch("one", base, "one", map[string]string{"a.txt": "1\n"})
+	w.land()
+	// The same landing with another tree, as a faulty builder would have made it.
+	landed := w.git("rev-parse", "main")
+	wrong := w.git("commit-tree", "-p", base, "-m", w.git("log", "-1", "--format=%B", landed), w.git("rev-parse", base+"^{tree}"))
+	w.git("update-ref", "refs/heads/main", wrong)
+	w.git("update-ref", "-d", string(git.QueueLog))
+	h, b, l := git.Hash(head), git.Hash(base), git.Hash(wrong)
+	move, err := journal.Append(w.hub.Repo, git.QueueLog, "landed", []any{journal.Decision{
+		Entry: git.EntryID("one", h), Head: h, State: journal.Landed, Landed: &l, Onto: &b, Base: &b, Method: "rebase",
+	}}, Committer(gittest.Start()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.hub.Transact(t.Context(), "test", []git.RefUpdate{move}); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Audit(t.Context(), w.hub, "", "")
+	want := AuditReport{Commits: 1, Mismatches: []Mismatch{{l, w.git("rev-parse", landed+"^{tree}"), w.git("rev-parse", base+"^{tree}")}}}
+	if diff := cmp.Diff(want, report); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
 func TestQ16HeadThatIsOnMainIsEmpty(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

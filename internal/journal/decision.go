@@ -53,12 +53,18 @@ type Decision struct {
 	Task   string    `json:"task,omitempty"`   // the task that its hand-off ended
 }
 
-// MarshalJSON writes lists that are never null and times in UTC.
+// MarshalJSON writes lists that are never null and the time in UTC, or null.
 func (d Decision) MarshalJSON() ([]byte, error) {
 	type plain Decision
 	p := plain(d)
 	p.Paths, p.Evidence = notNull(p.Paths), notNull(p.Evidence)
 	p.At = p.At.UTC()
+	if p.At.IsZero() { // an entry that waits has no time of decision
+		return marshal(struct {
+			plain
+			At *time.Time `json:"at"`
+		}{plain: p})
+	}
 	return marshal(p)
 }
 
