@@ -76,7 +76,8 @@ func (c *Claims) TakeOver(ctx context.Context, old Claim, holder string) (Claim,
 	return c.put(ctx, "take over", next, old.Commit)
 }
 
-// Take claims a task that is free, or takes over a claim that has expired.
+// Take claims a task that is free, or takes over a claim that has expired. One
+// whose hand-off waits in the queue is held, whoever has died: the queue decides.
 func (c *Claims) Take(ctx context.Context, task, holder string) (Claim, error) {
 	old, err := c.Read(task)
 	if errors.Is(err, git.ErrNotFound) {
@@ -87,6 +88,13 @@ func (c *Claims) Take(ctx context.Context, task, holder string) (Claim, error) {
 	}
 	if !c.Expired(old) {
 		return Claim{}, fmt.Errorf("claim %s: %w by %q", task, ErrHeld, old.Holder)
+	}
+	entry, waiting, err := Waiting(c.Repo, old)
+	if err != nil {
+		return Claim{}, err
+	}
+	if waiting {
+		return Claim{}, fmt.Errorf("claim %s: %w: its hand-off %s waits in the queue", task, ErrHeld, entry)
 	}
 	return c.TakeOver(ctx, old, holder)
 }

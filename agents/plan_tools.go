@@ -27,6 +27,7 @@ type draft struct {
 	finished   bool
 	summary    string
 	handoff    Handoff
+	awaits     string // what the caller says is on its way besides tasks
 	model      string
 }
 
@@ -67,7 +68,7 @@ func (p *Planner) converse(ctx context.Context, n News, wake Wake) (d *draft, cu
 	if err != nil {
 		return nil, "", spent, err
 	}
-	d = &draft{p: p, board: n.Board, keys: map[string]string{}, scratchpad: n.state.Scratchpad, untouched: n.Seen.IsZero() && len(n.Handoffs) == 0}
+	d = &draft{p: p, awaits: wake.Awaits, board: n.Board, keys: map[string]string{}, scratchpad: n.state.Scratchpad, untouched: n.Seen.IsZero() && len(n.Handoffs) == 0}
 	loop := Loop{
 		Client: p.Client, Model: p.Model, Effort: p.Effort, System: system, Limits: p.Limits, Transcript: p.Transcript, Now: p.Now,
 		Tools: append(readers, d.tools()...), Finals: "`wait` or `finish`",
@@ -294,7 +295,7 @@ func (d *draft) left() int {
 }
 
 func (d *draft) wait(model.ToolCall) (Result, error) {
-	if d.left() <= 0 {
+	if d.left() <= 0 && d.awaits == "" {
 		return Result{}, errors.New("nothing is open, so nothing would ever wake you: create tasks, or finish if the goal is met")
 	}
 	return Result{Text: "waiting", End: true}, nil

@@ -78,6 +78,9 @@ type Wake struct {
 	Claim Claim    // required: the planner's own claim, renewed by the caller
 	Notes []string // other events: messages of people, ejections, alerts
 	Green string   // how green stands, in a few lines
+	// Awaits is what is on its way besides tasks and will wake the planner; empty:
+	// nothing, and then it cannot wait with nothing open.
+	Awaits string
 	Mark  string   // kept with the cursor, for the caller to know which Notes were seen
 }
 
@@ -288,6 +291,7 @@ func (p *Planner) describe(n News, wake Wake) string {
 	section(fmt.Sprintf("Open tasks (%d)", len(n.Board.Tasks)), describeBoard(n.Board, p.Path))
 	section("What happened since you last looked", describeEvents(n, wake.Notes))
 	section("Green", wake.Green)
+	section("On its way", wake.Awaits)
 	if n.Seen.IsZero() {
 		b.WriteString("This is the first time you are woken for this goal.\n")
 	}

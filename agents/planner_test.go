@@ -197,65 +197,6 @@ func TestForgedHandoffsReachNoPlanner(t *testing.T) {
 	}
 }
 
-// TestPlannerKilledAnywhere: whatever instant the process dies at, the next life
-// ends with the same tasks planned once, and the model is not asked again for
-// what was submitted.
-func TestPlannerKilledAnywhere(t *testing.T) {
-	for kill := 1; ; kill++ {
-		w := newWorld(t, nil)
-		type dead struct{}
-		n := 0
-		host := w.host
-		host.Fault = func(string) {
-			if n++; n == kill {
-				panic(dead{})
-			}
-		}
-		sound := w.hub
-		died := func() (died bool) {
-			defer func() {
-				if r := recover(); r != nil {
-					if _, ok := r.(dead); !ok {
-						panic(r)
-					}
-					died = true
-				}
-			}()
-			w.hub = w.open(host)
-			w.lander.Hub = sound // the lander is another process
-			w.episode(w.planner(steps(twoTasks())))
-			return false
-		}()
-		w.hub = sound
-		if _, err := w.workspaces().Sweep(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		for range 3 {
-			news, err := w.planner(nil).Read(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !news.Seen.IsZero() && !news.Pending {
-				break
-			}
-			w.episode(w.planner(steps(twoTasks())))
-		}
-		board, err := OpenTasks(w.hub.Repo, w.main(), "run")
-		if err != nil || len(board.Tasks) != 2 {
-			t.Errorf("killed at effect %d: tasks %+v, %v", kill, board.Tasks, err)
-		}
-		if plans := w.git("log", "--grep=^Planner:", "--format=%H", "main"); len(strings.Fields(plans)) != 1 {
-			t.Errorf("killed at effect %d: plans on main: %q", kill, plans)
-		}
-		if !died {
-			if kill < 4 {
-				t.Errorf("only %d effects were seen", kill)
-			}
-			return
-		}
-	}
-}
-
 func TestPlanIsPutOntoNewerMain(t *testing.T) {
 	w := newWorld(t, nil)
 	w.addTask(Task{ID: "run/open-1"})

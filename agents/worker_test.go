@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"greenward/agents/model"
 	"greenward/internal/git"
 	"greenward/internal/gittest"
+	"greenward/internal/proc"
 )
 
 func done(summary string) model.Message {
@@ -288,6 +290,7 @@ func TestWaitingEntryIsNotTakenOver(t *testing.T) {
 	w := newWorld(t, nil)
 	task := w.addTask(Task{ID: "run/a"})
 	claims := w.claims()
+	claims.Self = proc.Identity{Pid: 1<<22 + 1, Start: "never", Host: w.self.Host} // dead
 	claim, err := claims.Acquire(t.Context(), task.ID, "worker-1")
 	if err != nil {
 		t.Fatal(err)
@@ -300,6 +303,13 @@ func TestWaitingEntryIsNotTakenOver(t *testing.T) {
 	entry, waiting, err := Waiting(w.hub.Repo, claim)
 	if err != nil || !waiting || entry != git.EntryID(name, w.main()) {
 		t.Errorf("entry %q, %v, %v", entry, waiting, err)
+	}
+	if _, err := w.claims().Take(t.Context(), task.ID, "worker-2"); !errors.Is(err, ErrHeld) {
+		t.Errorf("taken over while its hand-off waits: %v", err)
+	}
+	w.git("update-ref", "-d", git.QueuePrefix+name)
+	if _, err := w.claims().Take(t.Context(), task.ID, "worker-2"); err != nil {
+		t.Error(err)
 	}
 }
 

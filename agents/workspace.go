@@ -97,10 +97,12 @@ func (w *Workspaces) open(ctx context.Context, in WorkspaceInput, base string) (
 	if err := writeOwner(base, reg); err != nil {
 		return nil, err
 	}
+	w.Repo.Host().At("workspace registered")
 	tree, err := w.Repo.Checkout(ctx, git.CheckoutInput{Dir: base, Commit: in.Base, Branch: "work", Author: agentIdentity(in.Agent, w.Now())})
 	if err != nil {
 		return nil, err
 	}
+	w.Repo.Host().At("workspace made")
 	return &Workspace{Worktree: tree, Base: in.Base, owner: reg, all: w}, nil
 }
 
@@ -127,7 +129,10 @@ func (ws *Workspace) Rebase(ctx context.Context, base git.Hash) error {
 // Remove deletes the workspace and ends the agent's hold on it. What is not
 // landed is lost, unless it was rescued.
 func (ws *Workspace) Remove() error {
-	if err := errors.Join(remove(ws.Dir()), ws.unlock()); err != nil {
+	ws.all.Repo.Host().At("workspace before removal")
+	err := remove(ws.Dir())
+	ws.all.Repo.Host().At("workspace after removal")
+	if err := errors.Join(err, ws.unlock()); err != nil {
 		return fmt.Errorf("remove the workspace of %s: %w", ws.owner.Agent, err)
 	}
 	return nil
