@@ -226,8 +226,9 @@ func (v *verifier) checkParents(i int) git.Hash {
 	return base
 }
 
-// checkSnapshot wants the snapshot on main. Promotions from before a rewritten
-// main that a person adopted are excused.
+// checkSnapshot wants the snapshot on main, or ahead of it: a clone that pulled
+// green alone has an older main. Promotions from before a rewritten main that a
+// person adopted are excused.
 func (v *verifier) checkSnapshot(ctx context.Context, i int) {
 	p := v.chain[i]
 	if v.main.IsZero() {
@@ -235,6 +236,9 @@ func (v *verifier) checkSnapshot(ctx context.Context, i int) {
 		return
 	}
 	on, err := v.repo.IsAncestor(ctx, p.Snapshot, v.main)
+	if err == nil && !on {
+		on, err = v.repo.IsAncestor(ctx, v.main, p.Snapshot)
+	}
 	switch {
 	case err != nil:
 		v.fault(p.Commit.Hash, "its snapshot %s cannot be compared with main: %v", p.Snapshot.Short(), err)

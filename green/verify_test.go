@@ -172,3 +172,19 @@ func TestVerifyWorksInAClone(t *testing.T) {
 		t.Errorf("got %+v, %v", v, err)
 	}
 }
+
+func TestVerifyWhereMainIsOlderOrElsewhere(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.good("b")
+	p.cycle()
+	p.git("branch", "stale", "main~1")
+	p.git("branch", "elsewhere", "main~1")
+	gittest.Commit(t, p.dir, "elsewhere", "another history", map[string]string{"z.txt": "z\n"})
+	for ref, want := range map[git.Ref]bool{"refs/heads/stale": true, "refs/heads/elsewhere": false, "refs/heads/absent": false} {
+		v, err := green.Verify(t.Context(), green.VerifyInput{Repo: p.engine.Hub.Repo, Main: ref, Green: "refs/heads/green"})
+		if err != nil || v.Valid != want {
+			t.Errorf("%s: got %+v, %v, want valid %v", ref, v, err, want)
+		}
+	}
+}
