@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,8 +14,12 @@ import (
 // MaxBatch is how many decisions one transaction records.
 const MaxBatch = 50
 
-// retryAfter is how long an entry waits after checks that gave no verdict.
-const retryAfter = 30 * time.Second
+// An entry whose checks give no verdict waits retryAfter, then twice as long
+// each time, up to retryMost.
+const (
+	retryAfter = 30 * time.Second
+	retryMost  = time.Hour
+)
 
 // Waiting is an entry that asks to land.
 type Waiting struct {
@@ -37,7 +42,13 @@ type State struct {
 	plan     []journal.Decision
 	current  *Waiting // being merged or judged
 	merged   Merged   // current, when it is being judged
-	deferred map[string]time.Time
+	deferred map[string]deferral
+}
+
+// deferral is how an entry without a verdict waits.
+type deferral struct {
+	until time.Time
+	times int
 }
 
 // Event is what happened. Sealed.
@@ -167,16 +178,18 @@ func (s State) Step(e Event, now time.Time) (State, []Effect) {
 }
 
 func (s State) read(e Read, now time.Time) (State, []Effect) {
-	next := State{main: e.Main, tip: e.Main, judged: e.Judged, deferred: map[string]time.Time{}}
+	next := State{main: e.Main, tip: e.Main, judged: e.Judged, deferred: map[string]deferral{}}
 	var effects []Effect
 	for _, w := range e.Waiting {
 		if w.Landed {
 			effects = append(effects, Clean{w})
 			continue
 		}
-		if until, ok := s.deferred[w.Entry]; ok && now.Before(until) {
-			next.deferred[w.Entry] = until
-			continue
+		if d, ok := s.deferred[w.Entry]; ok {
+			next.deferred[w.Entry] = d
+			if now.Before(d.until) {
+				continue
+			}
 		}
 		next.waiting = append(next.waiting, w)
 	}
@@ -209,17 +222,17 @@ func (s State) next(now time.Time) (State, []Effect) {
 		}, w.Failed.Evidence, now)
 	}
 	s.current = nil
-	return s.record()
+	return s.record(now)
 }
 
-func (s State) record() (State, []Effect) {
+func (s State) record(now time.Time) (State, []Effect) {
 	if len(s.plan) > 0 {
 		return s, []Effect{Record{From: s.main, To: s.tip, Decisions: s.plan}}
 	}
 	wake := time.Time{}
-	for _, until := range s.deferred {
-		if wake.IsZero() || until.Before(wake) {
-			wake = until
+	for _, d := range s.deferred {
+		if d.until.After(now) && (wake.IsZero() || d.until.Before(wake)) {
+			wake = d.until
 		}
 	}
 	if wake.IsZero() {
@@ -233,7 +246,7 @@ func (s State) verdict(e Judged, now time.Time) (State, []Effect) {
 	case verify.Passed:
 		// Only this commit was tested, on this main: it is recorded before
 		// anything else is merged.
-		return s.land(s.merged, e.Evidence, now).record()
+		return s.land(s.merged, e.Evidence, now).record(now)
 	case verify.Failed:
 		return s.eject(Found{Entry: e.Entry, Reason: journal.ReasonChecks, Detail: e.Detail}, e.Evidence, now).next(now)
 	case verify.Broken, verify.Unknown:
@@ -243,13 +256,10 @@ func (s State) verdict(e Judged, now time.Time) (State, []Effect) {
 
 // deferCurrent lets the current entry wait, so that it holds up no other.
 func (s State) deferCurrent(now time.Time) State {
-	deferred := map[string]time.Time{s.current.Entry: now.Add(retryAfter)}
-	for entry, until := range s.deferred {
-		if entry != s.current.Entry {
-			deferred[entry] = until
-		}
-	}
-	s.deferred = deferred
+	s.deferred = maps.Clone(s.deferred)
+	times := s.deferred[s.current.Entry].times
+	wait := min(retryAfter<<min(times, 10), retryMost)
+	s.deferred[s.current.Entry] = deferral{until: now.Add(wait), times: times + 1}
 	return s
 }
 

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -487,4 +488,31 @@ func TestSmokeChecksComeBeforeATolerantLanding(t *testing.T) {
 	w.branch("bad", base, "bad", map[string]string{"build": "failed\n"})
 	w.branch("red", base, "red", map[string]string{"test": "failed\n"})
 	w.wantLanded(w.land(), "bad ejected checks", "red landed")
+}
+
+func TestWatchLandsWhenWokenAndEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	wake := make(chan struct{}, 1)
+	ended := make(chan error, 1)
+	go func() { ended <- w.lander.Watch(ctx, wake) }()
+	s := w.submit("one", w.change(w.git("rev-parse", "main"), "one", map[string]string{"a.txt": "1\n"}))
+	wake <- struct{}{}
+	if d, err := Await(ctx, w.hub, s.Entry); err != nil || d.State != journal.Landed {
+		t.Errorf("%+v, %v", d, err)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestHubWithoutCommitsSaysSo(t *testing.T) {
+	t.Parallel()
+	w := &world{TB: t, dir: gittest.Bare(t)}
+	w.lander = w.newLander(w.open(gittest.Host(t)))
+	if _, err := w.lander.Once(t.Context()); !errors.Is(err, git.ErrNoCommits) {
+		t.Errorf("err = %v", err)
+	}
 }
