@@ -28,6 +28,9 @@ type Offence struct {
 
 func (o Offence) String() string { return fmt.Sprintf("%s:%d: %s", o.File, o.Line, o.Rule) }
 
+// fanOut is how many of our packages one that is no command may import.
+const fanOut = 8
+
 // A file is one parsed Go file and the package it belongs to.
 type file struct {
 	name  string // from the top of the tree
@@ -130,17 +133,25 @@ func (t *tree) parse(root fs.FS, name string) error {
 
 // packages holds what is true of a package as a whole.
 func (t *tree) packages() {
-	documented, first := map[string]bool{}, map[string]file{}
+	documented, first, own := map[string]bool{}, map[string]file{}, map[string]map[string]bool{}
 	for _, f := range t.files {
 		if f.test {
 			continue
 		}
 		if _, ok := first[f.pkg]; !ok {
-			first[f.pkg] = f
+			first[f.pkg], own[f.pkg] = f, map[string]bool{}
+		}
+		for _, spec := range f.ast.Imports {
+			if target := importPath(spec); strings.HasPrefix(target, t.module+"/") {
+				own[f.pkg][target] = true
+			}
 		}
 		documented[f.pkg] = documented[f.pkg] || len(strings.Fields(f.ast.Doc.Text())) > 5
 	}
 	for pkg, f := range first {
+		if n := len(own[pkg]); n > fanOut && !f.main() {
+			t.offend(f, f.ast.Package, "package %s imports %d packages of ours: at most %d, only a command knows them all", pkg, n, fanOut)
+		}
 		if !documented[pkg] {
 			t.offend(f, f.ast.Package, "package %s has no comment: say what it owns, and what not", pkg)
 		}

@@ -27,9 +27,7 @@ func (t *tree) code(f file) {
 		case *ast.StructType:
 			t.stored(f, n, names)
 		case *ast.CallExpr:
-			if id, ok := n.Fun.(*ast.Ident); ok && (id.Name == "print" || id.Name == "println") && id.Obj == nil {
-				t.offend(f, n.Pos(), "%s: write to the io.Writer you were given", id.Name)
-			}
+			t.call(f, n, names)
 		}
 		return true
 	})
@@ -156,6 +154,29 @@ func (t *tree) selector(f file, n *ast.SelectorExpr, names map[string]string) {
 		allowed := b.main && f.main() || b.test && (f.test || double(f.pkg)) || slices.Contains(b.only, f.pkg)
 		if slices.Contains(b.names, name) && !allowed {
 			t.offend(f, n.Pos(), "%s: %s", name, b.why)
+		}
+	}
+}
+
+// call holds what is not seen in a name alone.
+func (t *tree) call(f file, n *ast.CallExpr, names map[string]string) {
+	switch fn := n.Fun.(type) {
+	case *ast.Ident:
+		if (fn.Name == "print" || fn.Name == "println") && fn.Obj == nil {
+			t.offend(f, n.Pos(), "%s: write to the io.Writer you were given", fn.Name)
+		}
+	case *ast.SelectorExpr:
+		if name := named(fn, names); f.test || len(n.Args) == 0 || name != "errors.New" && name != "fmt.Errorf" {
+			return
+		}
+		text, ok := n.Args[0].(*ast.BasicLit)
+		if !ok {
+			return
+		}
+		for _, grumble := range []string{"failed", "unable to", "could not", "couldn't", "cannot", "can't", "error "} {
+			if strings.HasPrefix(strings.ToLower(strings.Trim(text.Value, "\"`")), grumble) {
+				t.offend(f, text.Pos(), "an error text that begins %q: say what was being done, as a verb", strings.TrimSpace(grumble))
+			}
 		}
 	}
 }
