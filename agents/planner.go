@@ -81,7 +81,7 @@ type Wake struct {
 	// Awaits is what is on its way besides tasks and will wake the planner; empty:
 	// nothing, and then it cannot wait with nothing open.
 	Awaits string
-	Mark  string   // kept with the cursor, for the caller to know which Notes were seen
+	Mark   string // kept with the cursor, for the caller to know which Notes were seen
 }
 
 // Read gathers what the planner has not seen, at main's tip.

@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -44,47 +43,52 @@ func (r *Run) plan(ctx context.Context, run string, claim agents.Claim) (string,
 		if !news.Open && !news.Pending {
 			return Done, nil
 		}
-		notes, mark, err := r.notes(run, news.Mark)
-		if err != nil {
+		wake := agents.Wake{Claim: claim}
+		if wake.Notes, wake.Mark, err = r.notes(run, news.Mark); err != nil {
 			return "", err
 		}
-		happened := news.Seen.IsZero() || news.Pending || len(news.Handoffs) > 0 || len(notes) > 0
-		if idle, err = r.idle(ctx, idle, happened, len(news.Board.Tasks)); err != nil {
+		if wake.Green, wake.Awaits, err = r.greenLines(ctx); err != nil {
 			return "", err
 		}
-		if happened || idle > 0 {
-			if err := r.episode(ctx, planner, agents.Wake{Claim: claim, Notes: notes, Mark: mark}); err != nil {
-				return "", err
-			}
-			if err := wait(ctx, nil, planEvery); err != nil {
-				return "", err
-			}
+		if news.Seen.IsZero() || news.Pending || len(news.Handoffs) > 0 || len(wake.Notes) > 0 {
+			idle = 0
+		} else if asked, err := r.rest(ctx, heard, &idle, len(news.Board.Tasks) > 0 || wake.Awaits != ""); err != nil {
+			return "", err
+		} else if !asked {
 			continue
 		}
-		if err := wait(ctx, heard, pollEvery); err != nil {
+		if err := r.episode(ctx, planner, wake); err != nil {
+			return "", err
+		}
+		if err := wait(ctx, nil, planEvery); err != nil {
 			return "", err
 		}
 	}
 }
 
-// idle counts the times that nothing happened although nothing is open. The
-// planner is then asked again, ever more seldom, and not for ever: it would cost
-// tokens and change nothing.
-func (r *Run) idle(ctx context.Context, before int, happened bool, open int) (int, error) {
-	if happened || open > 0 {
-		return 0, nil
+// rest waits for news. Where nothing is open or on its way, none will come: then
+// the planner is asked again, ever more seldom, and not for ever, for it would
+// cost tokens and change nothing.
+func (r *Run) rest(ctx context.Context, heard <-chan struct{}, idle *int, coming bool) (ask bool, err error) {
+	if coming {
+		return false, wait(ctx, heard, pollEvery)
 	}
-	if before >= maxIdle {
-		return 0, fmt.Errorf("the planner was asked %d times with nothing open, and neither plans nor finishes; look at its transcript", before)
+	if *idle >= maxIdle {
+		return false, fmt.Errorf("the planner was asked %d times with nothing open, and neither plans nor finishes; look at its transcript", *idle)
 	}
-	return before + 1, wait(ctx, r.Moved.Heard(), idleEvery<<before)
+	if err := wait(ctx, heard, idleEvery<<*idle); err != nil {
+		return false, err
+	}
+	select {
+	case <-heard:
+		return false, nil // something moved: look first
+	default:
+	}
+	*idle++
+	return true, nil
 }
 
 func (r *Run) episode(ctx context.Context, planner *agents.Planner, wake agents.Wake) error {
-	var err error
-	if wake.Green, err = r.greenLines(ctx); err != nil {
-		return err
-	}
 	episode, err := planner.Episode(ctx, wake)
 	if err != nil {
 		return err
@@ -168,17 +172,21 @@ func greenNote(l green.Line) string {
 	return ""
 }
 
-// greenLines is how green stands, for the planner.
-func (r *Run) greenLines(ctx context.Context) (string, error) {
+// greenLines is how green stands, for the planner, and what it will still do by
+// itself.
+func (r *Run) greenLines(ctx context.Context) (stands, awaits string, err error) {
 	if r.Engine == nil {
-		return "Nothing is called green here: no checks are configured.", nil
+		return "Nothing is called green here: no checks are configured.", "", nil
 	}
-	lag, err := green.Measure(ctx, r.Hub.Repo, r.Main, r.Engine.Green)
-	if errors.Is(err, git.ErrNotFound) {
-		return "No promotion yet.", nil
-	}
+	s, err := r.Engine.Status(ctx)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	return fmt.Sprintf("green is %d commits behind main.", lag.Behind), nil
+	switch {
+	case s.Hold != nil:
+		return fmt.Sprintf("Green is held (%s) and %d commits behind main.", git.OneLine(*s.Hold), s.Behind), "", nil
+	case s.Behind > 0:
+		return fmt.Sprintf("Green is %d commits behind main.", s.Behind), "A snapshot of main is judged, and repaired where it must be; you are woken when something came of it.", nil
+	}
+	return "Green is as new as main.", "", nil
 }

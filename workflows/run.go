@@ -36,7 +36,9 @@ var errOver = errors.New("the run is over")
 type Run struct {
 	Hub       *git.Hub // required
 	Main      git.Ref  // required
-	Goal      string   // required
+	Name      string   // the run; empty: the Slug of Goal
+	Goal      string   // required, unless the run has begun
+	Served    bool     // landing, exchange and schedule run elsewhere in this process
 	By        git.Identity
 	Now       func() time.Time // required
 	Claims    *agents.Claims   // required
@@ -81,7 +83,10 @@ func Slug(goal string) string {
 // Pursue works on the goal until it is met, the run is stopped, or its budget or
 // time is used up. The summary is valid beside an error too.
 func (r *Run) Pursue(ctx context.Context) (Summary, error) {
-	run := Slug(r.Goal)
+	run := r.Name
+	if run == "" {
+		run = Slug(r.Goal)
+	}
 	state, err := r.pursue(ctx, run)
 	if err != nil && state == "" {
 		state = Failed
@@ -99,6 +104,9 @@ func (r *Run) pursue(ctx context.Context, run string) (state string, err error) 
 	over, err := r.over(ctx, run)
 	if err != nil || over {
 		return Done, err
+	}
+	if r.Served {
+		return r.work(ctx, run)
 	}
 	if err := r.Exchange.Take(ctx); err != nil {
 		return "", err
@@ -138,7 +146,7 @@ func (r *Run) work(ctx context.Context, run string) (string, error) {
 	g, working := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.Claims.Keep(working, claim) })
 	g.Go(func() error { return r.Pool.Work(working) })
-	if r.Schedule != nil {
+	if r.Schedule != nil && !r.Served {
 		g.Go(func() error { return r.Schedule.Run(working) })
 	}
 	state := ""
@@ -185,7 +193,7 @@ func (r *Run) begin(ctx context.Context, run string) error {
 		if err == nil || !errors.Is(err, git.ErrNotFound) {
 			return err
 		}
-		head, err := r.goalCommit(ctx, tip, run)
+		head, err := r.goalCommit(tip, run)
 		if err != nil {
 			return err
 		}
@@ -213,18 +221,24 @@ func text(s *string) string {
 	return *s
 }
 
-func (r *Run) goalCommit(_ context.Context, tip git.Hash, run string) (git.Hash, error) {
-	body := fmt.Sprintf("# Goal\n\n%s\n\nAsked by %s.\n", strings.TrimSpace(r.Goal), git.OneLine(r.By.Name))
-	blob, err := r.Hub.WriteBlob([]byte(body))
+func (r *Run) goalCommit(tip git.Hash, run string) (git.Hash, error) {
+	return GoalCommit(r.Hub.Repo, tip, run, r.Goal, r.By)
+}
+
+// GoalCommit writes the commit on tip that begins a run: its GOAL.md says what
+// was asked and by whom. It moves no ref.
+func GoalCommit(repo *git.Repo, tip git.Hash, run, goal string, by git.Identity) (git.Hash, error) {
+	body := fmt.Sprintf("# Goal\n\n%s\n\nAsked by %s.\n", strings.TrimSpace(goal), git.OneLine(by.Name))
+	blob, err := repo.WriteBlob([]byte(body))
 	if err != nil {
 		return "", err
 	}
-	tree, err := r.Hub.EditTree(tip, []git.Edit{{Path: agents.GoalPath(run), Hash: blob}})
+	tree, err := repo.EditTree(tip, []git.Edit{{Path: agents.GoalPath(run), Hash: blob}})
 	if err != nil {
 		return "", err
 	}
 	m := git.Message{Subject: "goal: " + run, Trailers: git.Trailers{{Key: "Run", Value: run}}}
-	return r.Hub.WriteCommit(git.CommitInput{Tree: tree, Parents: []git.Hash{tip}, Author: r.By, Committer: queue.Committer(r.By.When), Message: m.String()})
+	return repo.WriteCommit(git.CommitInput{Tree: tree, Parents: []git.Hash{tip}, Author: by, Committer: queue.Committer(by.When), Message: m.String()})
 }
 
 // claim makes this process the one whose planner pursues the run.
@@ -232,7 +246,7 @@ func (r *Run) claim(ctx context.Context, run string) (agents.Claim, error) {
 	claim, err := r.Claims.Take(ctx, run, "planner")
 	if errors.Is(err, agents.ErrHeld) {
 		if held, readErr := r.Claims.Read(run); readErr == nil {
-			return claim, fmt.Errorf("run %s is being pursued by process %d on %s already: greenward work adds workers to it", run, held.Owner.Pid, held.Owner.Host)
+			return claim, fmt.Errorf("run %s is being pursued by process %d on %s already: greenward work adds workers to it: %w", run, held.Owner.Pid, held.Owner.Host, err)
 		}
 	}
 	return claim, err

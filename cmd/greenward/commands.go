@@ -5,8 +5,8 @@ import "slices"
 // commands is every word that greenward knows, in the order of its help.
 func commands() []command {
 	return slices.Concat(
-		[]command{demoCommand(), initCommand(), runCommand(), workCommand(), submitCommand(), landCommand()},
+		[]command{demoCommand(), initCommand(), runCommand(), workCommand(), serveCommand(), submitCommand(), landCommand()},
 		queueCommands(), greenCommands(),
-		[]command{tasksCommand(), handoffsCommand()},
+		[]command{tasksCommand(), handoffsCommand()}, labCommands(),
 	)
 }

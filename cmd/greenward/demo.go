@@ -197,9 +197,7 @@ func (d *demoRun) pursue(ctx context.Context, o demoOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := c.setFixer(); err != nil {
-		return err
-	}
+	c.setFixer()
 	r := c.run(sample.Goal, o.workers, git.Identity{Name: "demo", Email: "demo@localhost", When: d.app.now()})
 	d.app.watch(r)
 	planned := r.OnPlan

@@ -73,9 +73,7 @@ func (a *app) snapshot(ctx context.Context, watch bool, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.setFixer(); err != nil {
-		return err
-	}
+	c.setFixer()
 	show := func(r green.Result) error { return a.print(r, func(w io.Writer) { showSnapshot(w, r) }) }
 	if watch {
 		s := &workflows.Schedule{Engine: e.green, Spec: p.policy.Green.Schedule, OnTick: func(r green.Result) {

@@ -98,6 +98,7 @@ func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
 	if o.workers > 0 {
 		workers = o.workers
 	}
+	c.setFixer()
 	r := c.run(goal, workers, a.me())
 	r.Until = until
 	if o.tokens > 0 {

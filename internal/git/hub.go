@@ -347,3 +347,22 @@ func (h *Hub) Catch(ctx context.Context, ref Ref) error {
 	}
 	return err
 }
+
+// Import copies the history of a commit from another repository on this machine,
+// keeps it under ref, and gives the commit.
+func (r *Repo) Import(ctx context.Context, from *Repo, commit Hash, ref Ref) error {
+	// The name is made for the moment: upload-pack serves what refs reach.
+	if _, err := r.command(ctx, call{args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+		"--upload-pack=git -c uploadpack.allowAnySHA1InWant=true -c safe.directory=* upload-pack", from.dir, "+" + string(commit) + ":" + string(ref)}, timeout: remoteTime}); err != nil {
+		return fmt.Errorf("import %s from %q: %w", commit.Short(), from.dir, err)
+	}
+	return nil
+}
+
+// FetchOne fetches one ref from upstream and gives the commit that it holds.
+func (h *Hub) FetchOne(ctx context.Context, ref Ref) (Hash, error) {
+	if _, err := h.command(ctx, call{args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", h.upstream, "+" + string(ref) + ":" + string(Track(ref))}, timeout: remoteTime, remote: true}); err != nil {
+		return "", fmt.Errorf("fetch %s from %q: %w", ref, h.upstream, err)
+	}
+	return h.Resolve(Track(ref))
+}

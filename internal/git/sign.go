@@ -38,7 +38,7 @@ type signedData struct {
 
 // sshsig is the signature's own wire form, after the magic.
 type sshsig struct {
-	Version                                                uint32
+	Version                                                  uint32
 	PublicKey, Namespace, Reserved, HashAlgorithm, Signature string
 }
 

@@ -187,7 +187,7 @@ func fixup() []modeltest.Reply {
 		modeltest.Use(call("read", map[string]any{"path": "stats/stats.go"})),
 		modeltest.Use(edit(mended())),
 		modeltest.Use(call("shell", map[string]any{"command": "go test ./stats ./report"})),
-		modeltest.Use(call("submit_fix", map[string]any{"cause": "the running mean divided by one too many", "cure": "count from one", "summary": "stats: count from one in the running mean"})),
+		modeltest.Use(call("submit_fix", map[string]any{"summary": "The running mean divided by one too many. It counts from one now."})),
 	}
 }
 
