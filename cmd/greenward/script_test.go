@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"greenward/internal/proc"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"greenward": func() { os.Exit(start()) },
+	})
+}
+
+// TestScripts runs every testdata/script/<command>_<scenario>.txtar.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			cache, err := os.UserCacheDir()
+			if err != nil {
+				return err
+			}
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return err
+			}
+			e.Setenv("HOME", e.WorkDir+"/home")
+			e.Setenv("GOCACHE", cache+"/go-build")
+			e.Setenv("GOPATH", home+"/go")
+			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+			e.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+			for _, who := range []string{"AUTHOR", "COMMITTER"} {
+				e.Setenv("GIT_"+who+"_NAME", "Ada")
+				e.Setenv("GIT_"+who+"_EMAIL", "ada@example.com")
+				e.Setenv("GIT_"+who+"_DATE", "2026-11-01T12:00:00Z")
+			}
+			return os.MkdirAll(e.WorkDir+"/home", 0o755)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"code": wantCode, "json": wantJSON,
+		},
+	})
+}
+
+// wantCode runs a command and wants an exact exit code: code 2 greenward land.
+func wantCode(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: code N COMMAND…")
+	}
+	var out, problems strings.Builder
+	var env []string
+	for _, key := range []string{"PATH", "HOME", "GOCACHE", "GOPATH", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "TMPDIR"} {
+		env = append(env, key+"="+ts.Getenv(key))
+	}
+	result, err := proc.Run(context.Background(), proc.Command{Name: args[1], Args: args[2:], Dir: ts.MkAbs("."), Env: env, Stdout: &out, Stderr: &problems, Timeout: 2 * time.Minute})
+	ts.Check(err)
+	ts.Logf("%s%s", out.String(), problems.String())
+	ts.Check(os.WriteFile(ts.MkAbs("out"), []byte(out.String()), 0o644))
+	ts.Check(os.WriteFile(ts.MkAbs("err"), []byte(problems.String()), 0o644))
+	if want := args[0]; want != regexp.MustCompile(`^\d+`).FindString(want) || result.Code != int(want[0]-'0') {
+		ts.Fatalf("exit code %d, want %s", result.Code, want)
+	}
+}
+
+// wantJSON holds that the last standard output is one JSON document in which a
+// path has a value: json entries.0.state landed. An absent value is null.
+func wantJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: json PATH VALUE")
+	}
+	var doc any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &doc))
+	for key := range strings.SplitSeq(args[0], ".") {
+		switch at := doc.(type) {
+		case map[string]any:
+			value, has := at[key]
+			if !has {
+				ts.Fatalf("%s: there is no %q in the document", args[0], key)
+			}
+			doc = value
+		case []any:
+			if key == "len" {
+				doc = float64(len(at))
+				continue
+			}
+			n := int(key[0] - '0')
+			if n >= len(at) {
+				ts.Fatalf("%s: the list has %d elements", args[0], len(at))
+			}
+			doc = at[n]
+		default:
+			ts.Fatalf("%s: nothing is below %v", args[0], doc)
+		}
+	}
+	got, err := json.Marshal(doc)
+	ts.Check(err)
+	if text := strings.Trim(string(got), `"`); (text == args[1]) == neg {
+		ts.Fatalf("%s is %s, want %s", args[0], text, args[1])
+	}
+}
