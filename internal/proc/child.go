@@ -39,6 +39,9 @@ type child struct {
 	reaped bool      // the pid may belong to somebody else
 	mercy  time.Time // until when the tree may end by itself after TERM
 
+	hunting sync.Mutex
+	seen    map[target]bool // all that was found of the tree
+
 	result Result // valid after done
 	err    error  // of copying
 }
@@ -67,7 +70,7 @@ func start(c Command, prepare func(*exec.Cmd) error) (*child, error) {
 			Path: path, Args: append([]string{c.Name}, c.Args...), Dir: c.Dir, Env: withMarker(c.Env, id),
 			SysProcAttr: attributes(c.Survive),
 		},
-		id: id, began: time.Now(), copying: make(chan struct{}), done: make(chan struct{}),
+		id: id, began: time.Now(), copying: make(chan struct{}), done: make(chan struct{}), seen: map[target]bool{},
 	}
 	theirs, err := k.attach()
 	if err == nil && prepare != nil {
@@ -302,8 +305,15 @@ func (k *child) clear() {
 	}
 }
 
+// tree lists the living processes of the command.
 func (k *child) tree() []target {
-	return tree(k.id, k.cmd.Process.Pid, time.Since(k.began))
+	k.hunting.Lock()
+	defer k.hunting.Unlock()
+	found := tree(k.id, k.cmd.Process.Pid, time.Since(k.began), k.seen)
+	for _, t := range found {
+		k.seen[t] = true
+	}
+	return found
 }
 
 // within reports whether done is closed before d has passed.

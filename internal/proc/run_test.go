@@ -22,7 +22,6 @@ func sh(script string) Command {
 }
 
 func TestA15GrandchildHoldsOutput(t *testing.T) {
-	t.Parallel()
 	out := NewCapture(1000, 1000, nil)
 	c := sh("echo partial; sleep 9999 & wait")
 	c.Stdout, c.Stderr, c.Timeout, c.Grace = out, out, 2*time.Second, 500*time.Millisecond
@@ -40,7 +39,6 @@ func TestA15GrandchildHoldsOutput(t *testing.T) {
 }
 
 func TestA15TreeThatIgnoresTermAndForksAwayIsGone(t *testing.T) {
-	t.Parallel()
 	needs(t, "setsid")
 	dir := t.TempDir()
 	// A daemon: its own session, its parent gone, TERM ignored, output open.
@@ -138,6 +136,48 @@ func TestStdinIsCopied(t *testing.T) {
 	c.Stdin = strings.NewReader(in)
 	if r, err := Run(t.Context(), c); err != nil || r.Code != 3 {
 		t.Errorf("got %+v, %v; want exit code 3", r, err)
+	}
+}
+
+// Whoever is younger than a command is not of its tree for that.
+func TestBystandersLive(t *testing.T) {
+	t.Parallel()
+	var mine []*Process
+	c := sh("echo up; sleep 0.5; exec sleep 9999")
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = out.Close(), in.Close() }()
+	c.Stdout, c.Timeout = in, 1500*time.Millisecond
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		_, _ = out.Read(make([]byte, 2))
+		for _, script := range []string{"exec sleep 9998", "exec env -i sleep 9998", "sleep 9998 & wait"} {
+			p, err := Start(t.Context(), sh(script))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mine = append(mine, p)
+		}
+	}()
+	if r, err := Run(t.Context(), c); err != nil || !r.TimedOut {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	<-started
+	if r, err := Run(t.Context(), sh("sleep 0.3; exit 0")); err != nil || !r.OK() {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	for _, p := range mine {
+		if within(p.ended, 10*time.Millisecond) || !alive(p.Pid()) {
+			t.Errorf("process %d was killed with a tree that is not its own", p.Pid())
+		}
+		p.Kill()
+		if r, err := p.Wait(); err != nil || r.Signal != "killed" {
+			t.Errorf("got %+v, %v", r, err)
+		}
 	}
 }
 

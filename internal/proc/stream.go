@@ -108,8 +108,8 @@ func (s *stream) rest(w io.Writer) error {
 // still holds the pipe open is waited for until then. It is the writer alone that
 // can hold finish up longer.
 func (s *stream) finish(until time.Time) error {
-	// An error means that the pipe is closed already: drain is done or about to be.
-	if err := s.pipe.SetReadDeadline(until); err != nil && !within(s.done, drainFor) {
+	// Any other error means that the pipe is closed: drain is done or about to be.
+	if err := s.pipe.SetReadDeadline(until); errors.Is(err, os.ErrNoDeadline) {
 		return err
 	}
 	<-s.done

@@ -42,7 +42,7 @@ func Sweep(ctx context.Context) (int, error) {
 }
 
 // leftovers lists what dead greenwards of this host left, and counts those of
-// it that may finish.
+// it that may finish, or that can't be told yet.
 func leftovers() (orphans []target, survivors int) {
 	dead := map[Identity]bool{}
 	stats := map[int]stat{}
@@ -58,8 +58,19 @@ func leftovers() (orphans []target, survivors int) {
 		above[pid] = true
 	}
 	for pid, s := range stats {
-		owner, survive, ok := ownerOf(pid)
-		if !ok || above[pid] || s.dead() {
+		if above[pid] || s.dead() {
+			continue
+		}
+		env, ok := environ(pid)
+		if !ok {
+			continue
+		}
+		if len(env) == 0 && s.settling { // in the middle of execve: look again
+			survivors++
+			continue
+		}
+		owner, survive, ok := ownerOf(env)
+		if !ok {
 			continue
 		}
 		if _, asked := dead[owner]; !asked {
@@ -79,9 +90,9 @@ func leftovers() (orphans []target, survivors int) {
 	return orphans, survivors
 }
 
-// ownerOf returns the greenward that pid's marker names.
-func ownerOf(pid int) (owner Identity, survive, ok bool) {
-	for entry := range bytes.SplitSeq(environ(pid), []byte{0}) {
+// ownerOf returns the greenward that the marker in an environment names.
+func ownerOf(env []byte) (owner Identity, survive, ok bool) {
+	for entry := range bytes.SplitSeq(env, []byte{0}) {
 		if value, found := bytes.CutPrefix(entry, []byte(markerKey+"=")); found {
 			return parseMarker(string(value))
 		}

@@ -25,4 +25,4 @@ type target struct{}
 
 func (target) signal(syscall.Signal) {}
 
-func tree(string, int, time.Duration) []target { return nil }
+func tree(string, int, time.Duration, map[target]bool) []target { return nil }
