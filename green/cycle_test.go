@@ -9,6 +9,7 @@ import (
 	"greenward/green"
 	"greenward/internal/git"
 	"greenward/internal/gittest"
+	"greenward/internal/journal"
 	"greenward/internal/verify"
 )
 
@@ -127,6 +128,41 @@ func TestG41RepairIsOfferedOnceAndObsoleteOnceLanded(t *testing.T) {
 	}
 	if status, err = p.engine.Status(t.Context()); err != nil || len(status.Debt) != 0 || status.Behind != 0 {
 		t.Errorf("got %+v, %v, want no debt", status, err)
+	}
+}
+
+func TestRepairThatMainTookIsNotAppliedAgain(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.cycle()
+	p.breaks("bad", "test")
+	entry := p.cycle().Repairs[0]
+	p.land()
+	p.logLanded(entry, p.tip("refs/heads/main"))
+	// What the culprit was for is done again, rightly, and then something else breaks.
+	p.good("bad")
+	p.good("more")
+	second := p.breaks("worse", "build")
+	p.good("last")
+	r := p.cycle()
+	if !r.Promoted || r.Repair != green.RepairRevert || len(r.Culprits) != 1 || r.Culprits[0].Commit != second {
+		t.Fatalf("got %+v, want only %s to be blamed", r, second)
+	}
+	if len(r.Excluded) != 1 || r.Excluded[0].Commit != second || !slices.Contains(p.files("green"), "bad.txt") {
+		t.Errorf("got %+v and %v, want the work that was done again to stay", r.Excluded, p.files("green"))
+	}
+}
+
+// logLanded writes what the lander would.
+func (p *place) logLanded(entry string, at git.Hash) {
+	p.Helper()
+	d := journal.Decision{Entry: entry, Head: at, State: journal.Landed, Landed: &at, At: p.now()}
+	log, err := journal.Append(p.engine.Hub.Repo, git.QueueLog, "landed "+entry, []any{d}, git.Identity{Name: "lander", Email: "lander@localhost", When: p.now()})
+	if err != nil {
+		p.Fatal(err)
+	}
+	if err := p.engine.Hub.Transact(p.Context(), "land", []git.RefUpdate{log}); err != nil {
+		p.Fatal(err)
 	}
 }
 

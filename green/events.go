@@ -65,7 +65,8 @@ type Frozen struct {
 	Line     []git.Hash     // Line[0] is the good end (zero: none), then main's commits that green does not contain, oldest first
 	Rests    bool           // green rests on Line[0]
 	Born     map[string]int // checks that green's policy does not have, and where in the line they begin
-	Carry    []Fix          // repairs that green already holds
+	Carry    []Fix          // repairs that green already holds and main does not
+	Taken    int            // place where main took the newest repair that green holds; 0: none in the line
 	Must     bool           // a person asked for one of them
 	Repair   []string       // in the order to try
 	Fixer    bool           // an agent can be asked

@@ -144,7 +144,9 @@ func (e *Engine) freeze(ctx context.Context) (*cycle, error) {
 	if err := c.freezeSame(); err != nil {
 		return nil, err
 	}
-	c.freezeCarry()
+	if err := c.freezeCarry(ctx); err != nil {
+		return nil, err
+	}
 	c.frozen.Tired = c.reds() >= maxRed
 	c.frozen.Healing = c.alreadyHeld(ReasonEnvironment)
 	return c, c.freezeBorn()
@@ -287,9 +289,14 @@ func sameSet(a, b []git.Hash) bool {
 	return slices.Equal(a, b)
 }
 
-// freezeCarry takes over the repairs that green holds already, and what a
-// person asked to leave out.
-func (c *cycle) freezeCarry() {
+// freezeCarry takes over the repairs that green holds already and the snapshot
+// does not, and what a person asked to leave out. A repair that main has taken is
+// no longer applied: what main did with that code since is main's.
+func (c *cycle) freezeCarry(ctx context.Context) error {
+	queue, err := journal.LoadQueue(c.repo)
+	if err != nil {
+		return fmt.Errorf("look for repairs on main: %w", err)
+	}
 	place := map[git.Hash]int{}
 	for at, h := range c.frozen.Line {
 		place[h] = at
@@ -300,6 +307,16 @@ func (c *cycle) freezeCarry() {
 		c.frozen.Carry = append(c.frozen.Carry, Fix{Kind: RepairRevert, Commit: h, From: place[h], Culprits: []git.Hash{h}, Check: askedReason})
 	}
 	for _, o := range c.offers() {
+		if d, ok := queue.Find(o.Entry); ok && d.State == journal.Landed && d.Landed != nil {
+			taken, err := c.repo.IsAncestor(ctx, *d.Landed, c.main)
+			if err != nil {
+				return fmt.Errorf("look for repairs on main: %w", err)
+			}
+			if taken {
+				c.frozen.Taken = max(c.frozen.Taken, place[*d.Landed])
+				continue
+			}
+		}
 		fix := Fix{Kind: o.Kind, Commit: o.Head, Culprits: o.Culprits, Check: o.Check}
 		switch {
 		case o.Kind == RepairAgent:
@@ -315,6 +332,7 @@ func (c *cycle) freezeCarry() {
 			}
 		}
 	}
+	return nil
 }
 
 // offers are the repairs in green's tip.

@@ -89,11 +89,15 @@ func (s State) probe() (State, []Effect) {
 	return s.ask(goalProbe, at, false)
 }
 
-// pick is the next place: beside a culprit that is already known, else the
-// middle, else the nearest to it that can be judged.
+// pick is the next place: where main took a repair, for what broke before that
+// is answered; else beside a culprit that is already known, else the middle, else
+// the nearest to it that can be judged.
 func (s State) pick() int {
 	lo, hi := s.search.lo, s.search.hi
 	free := func(at int) bool { return lo < at && at < hi && !slices.Contains(s.search.skip, at) }
+	if free(s.In.Taken) {
+		return s.In.Taken
+	}
 	for _, c := range s.Culprits {
 		if c.Kind != KindChange {
 			continue
