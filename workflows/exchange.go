@@ -229,8 +229,7 @@ func (x *Exchange) ended() ([]git.RefUpdate, error) {
 	}
 	var updates []git.RefUpdate
 	for _, d := range slices.Backward(log.All()) {
-		name, _, _ := strings.Cut(d.Entry, "@")
-		ref, err := git.QueueRef(name)
+		ref, err := git.QueueRef(d.Entry[:max(strings.LastIndexByte(d.Entry, '@'), 0)])
 		if err != nil || !decided(d.State) {
 			continue // an adoption has no branch
 		}

@@ -32,6 +32,7 @@ type crew struct {
 	client     model.Client // nil: commands alone
 	model      string       // the model to use where a role names none
 	prefix     string       // of the names of workers
+	env        []string     // of commands in workspaces
 }
 
 // hire builds a crew; modelName overrides the policy's.
@@ -44,6 +45,9 @@ func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*
 		engines: e, app: a, asked: &workflows.Bell{}, moved: &workflows.Bell{}, model: cmp.Or(modelName, e.policy.Agents.Model), prefix: prefix,
 		claims:     &agents.Claims{Repo: e.hub.Repo, Self: self, Now: a.now, Rand: rand.Reader},
 		workspaces: &agents.Workspaces{Repo: e.hub.Repo, State: e.hub.State(), Self: self, Now: a.now, Main: e.main},
+	}
+	if c.env, err = a.workEnv(e.place); err != nil {
+		return nil, err
 	}
 	if c.client, err = a.client(e.policy.Agents, c.model); err != nil {
 		return nil, err
@@ -71,6 +75,16 @@ func (a *app) client(policy config.Agents, name string) (model.Client, error) {
 		return nil, nil // whoever needs a model says so
 	}
 	return model.New(model.Options{BaseURL: url, Now: a.now, Key: model.NewSecret(key), Model: name, MaxTokensField: field})
+}
+
+// probe asks the model server once whether it is there and takes the key, so that
+// a person hears of it now and not after the retries of the first call.
+func (c *crew) probe(ctx context.Context) error {
+	server, ok := c.client.(interface{ Probe(context.Context) error })
+	if !ok {
+		return nil
+	}
+	return server.Probe(ctx)
 }
 
 // role is how a role works: which model, or which command.
@@ -113,7 +127,7 @@ func (c *crew) worker(agent, run string) (*agents.Worker, error) {
 	}
 	return &agents.Worker{
 		Repo: c.hub.Repo, Main: c.main, Agent: agent, Run: run, Mind: mind, Workspaces: c.workspaces, Claims: c.claims, Landings: c.decisions(),
-		Now: c.app.now, Checks: c.facts(), Env: c.app.workEnv(c.place), Transcript: t,
+		Now: c.app.now, Checks: c.facts(), Env: c.env, Transcript: t,
 	}, nil
 }
 

@@ -94,6 +94,9 @@ func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
 	if c.client == nil {
 		return fmt.Errorf("run: a planner is needed: %w", errNoModel)
 	}
+	if err := c.probe(ctx); err != nil {
+		return err
+	}
 	workers := p.policy.Agents.Workers
 	if o.workers > 0 {
 		workers = o.workers

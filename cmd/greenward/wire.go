@@ -3,9 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
-	"slices"
 
+	"greenward/agents"
 	"greenward/agents/prompts"
 	"greenward/green"
 	"greenward/internal/git"
@@ -71,13 +72,23 @@ func (e *engines) facts() []prompts.Check {
 	return facts
 }
 
-// workEnv is the environment of commands in a workspace: no secret is in it.
-func (a *app) workEnv(p *place) []string {
-	env := a.host.Only("PATH", "HOME", "USER", "LANG", "TMPDIR", "GOCACHE", "GOMODCACHE", "GOPATH", "GOFLAGS", "GOPROXY", "GOTOOLCHAIN", "CARGO_HOME", "RUSTUP_HOME", "NPM_CONFIG_CACHE", "JAVA_HOME")
-	return slices.Concat(env, []string{
-		"CI=1", "PAGER=cat", "GIT_PAGER=cat", "GIT_EDITOR=true", "GIT_TERMINAL_PROMPT=0", "GIT_SSH_COMMAND=ssh -o BatchMode=yes",
-		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CEILING_DIRECTORIES=" + filepath.Join(p.hub.State(), "work"),
-	})
+// workEnv is the environment of commands in a workspace: no secret is in it, and
+// their home is one of their own. Build caches are the person's, since a cold one
+// costs every agent minutes.
+func (a *app) workEnv(p *place) ([]string, error) {
+	home := filepath.Join(p.hub.State(), "home")
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return nil, fmt.Errorf("make a home for agents: %w", err)
+	}
+	host, own := a.host, a.host.Get("HOME")
+	for key, dir := range map[string]string{
+		"GOCACHE": ".cache/go-build", "GOPATH": "go", "CARGO_HOME": ".cargo", "RUSTUP_HOME": ".rustup", "npm_config_cache": ".npm", "PIP_CACHE_DIR": ".cache/pip",
+	} {
+		if own != "" && host.Get(key) == "" {
+			host = host.With(key + "=" + filepath.Join(own, dir))
+		}
+	}
+	return append(agents.CommandEnv(host, home), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CEILING_DIRECTORIES="+filepath.Join(p.hub.State(), "work")), nil
 }
 
 // sweep ends what a killed greenward of this machine left running, and saves

@@ -32,7 +32,9 @@ func Lock(path string) (release func() error, err error) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}
 	return func() error {
-		if err := f.Close(); err != nil { // closing unlocks
+		// Closing alone is not enough: a child that was forked this moment holds
+		// the file, and with it the lock, until it execs.
+		if err := errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close()); err != nil {
 			return fmt.Errorf("unlock %s: %w", path, err)
 		}
 		return nil

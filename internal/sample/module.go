@@ -1,5 +1,7 @@
 package sample
 
+import "maps"
+
 // Goal is what the demo asks for.
 const Goal = `Grow the measures module into a small library that people can use.
 
@@ -24,14 +26,22 @@ agents:
 
 // Module is the sample's first commit, by path.
 func Module() map[string]string {
-	return map[string]string{
+	files := packages()
+	maps.Copy(files, tests())
+	maps.Copy(files, map[string]string{
 		".greenward.yml": Policy,
 		".gitattributes": "tasks/ export-ignore\n",
 		"go.mod":         "module example.com/measures\n\ngo 1.24\n",
 		"README.md":      "# measures\n\nSmall helpers for units, sequences, shapes and text.\n",
-		"conv/conv.go":   "// Package conv converts between units.\npackage conv\n\n// Identity returns its argument.\nfunc Identity(x float64) float64 { return x }\n",
-		"seq/seq.go":     "// Package seq has integer sequences.\npackage seq\n\n// Natural is the n-th natural number.\nfunc Natural(n int) int { return n }\n",
-		"geom/geom.go":   "// Package geom has plane shapes.\npackage geom\n\n// Unit is the area of the unit square.\nconst Unit = 1.0\n",
+	})
+	return files
+}
+
+func packages() map[string]string {
+	return map[string]string{
+		"conv/conv.go": "// Package conv converts between units.\npackage conv\n\n// Identity returns its argument.\nfunc Identity(x float64) float64 { return x }\n",
+		"seq/seq.go":   "// Package seq has integer sequences.\npackage seq\n\n// Natural is the n-th natural number.\nfunc Natural(n int) int { return n }\n",
+		"geom/geom.go": "// Package geom has plane shapes.\npackage geom\n\n// Unit is the area of the unit square.\nconst Unit = 1.0\n",
 		"text/text.go": `// Package text has helpers for strings.
 package text
 
@@ -58,19 +68,6 @@ func Mean(xs []float64) float64 {
 	return sum / float64(len(xs))
 }
 `,
-		"stats/stats_test.go": `package stats
-
-import "testing"
-
-func TestMean(t *testing.T) {
-	if got := Mean([]float64{1, 2, 6}); got != 3 {
-		t.Errorf("Mean = %v, want 3", got)
-	}
-	if got := Mean(nil); got != 0 {
-		t.Errorf("Mean of nothing = %v, want 0", got)
-	}
-}
-`,
 		"report/report.go": `// Package report prints what the other packages find.
 package report
 
@@ -86,16 +83,6 @@ func Line(name string, xs []float64) string {
 	return text.Pad(name, 8) + " " + fmt.Sprintf("%.1f", stats.Mean(xs))
 }
 `,
-		"report/report_test.go": `package report
-
-import "testing"
-
-func TestLine(t *testing.T) {
-	if got, want := Line("speed", []float64{1, 2}), "   speed 1.5"; got != want {
-		t.Errorf("Line = %q, want %q", got, want)
-	}
-}
-`,
 		"catalog/catalog.go": `// Package catalog names what the module offers.
 package catalog
 
@@ -104,6 +91,34 @@ func Names() []string {
 	return []string{
 		"conv.Identity",
 		// end of the list
+	}
+}
+`,
+	}
+}
+
+func tests() map[string]string {
+	return map[string]string{
+		"stats/stats_test.go": `package stats
+
+import "testing"
+
+func TestMean(t *testing.T) {
+	if got := Mean([]float64{1, 2, 6}); got != 3 {
+		t.Errorf("Mean = %v, want 3", got)
+	}
+	if got := Mean(nil); got != 0 {
+		t.Errorf("Mean of nothing = %v, want 0", got)
+	}
+}
+`,
+		"report/report_test.go": `package report
+
+import "testing"
+
+func TestLine(t *testing.T) {
+	if got, want := Line("speed", []float64{1, 2}), "   speed 1.5"; got != want {
+		t.Errorf("Line = %q, want %q", got, want)
 	}
 }
 `,
