@@ -74,9 +74,9 @@ func RunOf(id string) string {
 // when run is empty. A file that is there is open work; a malformed one is
 // reported and stops no other.
 func OpenTasks(repo *git.Repo, main git.Hash, run string) (Board, error) {
-	board := Board{open: map[string]bool{}}
+	board := reading{Board: Board{open: map[string]bool{}}, repo: repo, main: main, run: run}
 	if _, err := repo.Lookup(main, "tasks"); errors.Is(err, git.ErrNotFound) {
-		return board, nil
+		return board.Board, nil
 	} else if err != nil {
 		return Board{}, fmt.Errorf("look up tasks at %s: %w", main.Short(), err)
 	}
@@ -85,7 +85,7 @@ func OpenTasks(repo *git.Repo, main git.Hash, run string) (Board, error) {
 		return Board{}, fmt.Errorf("list tasks at %s: %w", main.Short(), err)
 	}
 	for _, path := range paths {
-		if err := board.add(repo, main, path, run); err != nil {
+		if err := board.add(path); err != nil {
 			return Board{}, err
 		}
 	}
@@ -93,12 +93,20 @@ func OpenTasks(repo *git.Repo, main git.Hash, run string) (Board, error) {
 	slices.SortFunc(board.Tasks, func(a, b Task) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(board.Goals, func(a, b Goal) int { return cmp.Compare(a.Planner, b.Planner) })
 	slices.SortFunc(board.Malformed, func(a, b *MalformedError) int { return cmp.Compare(a.Path, b.Path) })
-	return board, nil
+	return board.Board, nil
+}
+
+// reading is a board that is being read from main.
+type reading struct {
+	Board
+	repo *git.Repo
+	main git.Hash
+	run  string
 }
 
 // add takes one file into the board. Files of other runs only count as open,
 // for tasks that come after them.
-func (b *Board) add(repo *git.Repo, main git.Hash, path, run string) error {
+func (b *reading) add(path string) error {
 	rest := strings.TrimPrefix(path, "tasks/")
 	name := rest[strings.LastIndexByte(rest, '/')+1:]
 	if strings.HasPrefix(name, ".") {
@@ -112,12 +120,12 @@ func (b *Board) add(repo *git.Repo, main git.Hash, path, run string) error {
 	if isMarkdown {
 		b.open[id] = true
 	}
-	if run != "" && RunOf(rest) != run {
+	if b.run != "" && RunOf(rest) != b.run {
 		return nil
 	}
-	entry, err := repo.Lookup(main, path)
+	entry, err := b.repo.Lookup(b.main, path)
 	if err != nil {
-		return fmt.Errorf("look up %q at %s: %w", path, main.Short(), err)
+		return fmt.Errorf("look up %q at %s: %w", path, b.main.Short(), err)
 	}
 	switch {
 	case name == rest:
@@ -130,9 +138,9 @@ func (b *Board) add(repo *git.Repo, main git.Hash, path, run string) error {
 		b.malformed(path, "it is no regular file", "replace the link by a file")
 		return nil
 	}
-	data, err := repo.Blob(entry.Hash)
+	data, err := b.repo.Blob(entry.Hash)
 	if err != nil {
-		return fmt.Errorf("read %q at %s: %w", path, main.Short(), err)
+		return fmt.Errorf("read %q at %s: %w", path, b.main.Short(), err)
 	}
 	if isGoal {
 		if err := CheckID(id); err != nil {
@@ -154,12 +162,12 @@ func (b *Board) add(repo *git.Repo, main git.Hash, path, run string) error {
 	return nil
 }
 
-func (b *Board) malformed(path, problem, cure string) {
+func (b *reading) malformed(path, problem, cure string) {
 	b.Malformed = append(b.Malformed, &MalformedError{path, problem, cure})
 }
 
 // breakCycles reports tasks that wait for each other: nobody could ever take them.
-func (b *Board) breakCycles() {
+func (b *reading) breakCycles() {
 	after := map[string][]string{}
 	for _, t := range b.Tasks {
 		after[t.ID] = t.After

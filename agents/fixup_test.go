@@ -18,6 +18,7 @@ func (w *world) fixup(client model.Client) *Fixup {
 
 // broken is a hub whose check fails, and what green asks to mend.
 func broken(t *testing.T) (*world, green.FixInput) {
+	t.Helper()
 	w := newWorld(t, map[string]string{"a.txt": "good\n", "a_test.go": "package a\n\nfunc TestA(t *testing.T) {}\n", "ci/x.yml": "x\n", ".greenward.yml": "main: main\n"})
 	culprit := w.commit("break it", map[string]string{"a.txt": "bad\n"})
 	tree, err := w.hub.WithoutTasks(culprit)

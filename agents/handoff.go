@@ -60,7 +60,8 @@ type handoffList struct {
 	values *[]string
 }
 
-func (h *Handoff) lists() []handoffList {
+// lists is the five kinds of text and the checks, with their keys.
+func lists(h *Handoff) []handoffList {
 	return []handoffList{
 		{"Handoff-Note", &h.Notes},
 		{"Handoff-Concern", &h.Concerns},
@@ -89,7 +90,7 @@ func (h Handoff) Message(subject, body string) (git.Message, error) {
 	add(keyTask, h.Task)
 	add(keyClaim, h.Claim)
 	add(keyHandoff, string(h.Outcome))
-	for _, list := range h.lists() {
+	for _, list := range lists(&h) {
 		short, long := trailerValues(*list.values)
 		for _, value := range short {
 			add(list.key, value)
@@ -197,7 +198,7 @@ func ParseHandoff(t git.Trailers) (Handoff, error) {
 	if err := h.check(); err != nil {
 		return Handoff{}, fmt.Errorf("read hand-off: %w", err)
 	}
-	for _, list := range h.lists() {
+	for _, list := range lists(&h) {
 		*list.values = t.All(list.key)
 	}
 	return h, nil

@@ -93,8 +93,11 @@ func (p *Planner) commitState(old, next planState) (git.Hash, error) {
 	}
 	m := git.Message{Subject: cut("plan "+p.Path, maxSubject), Trailers: git.Trailers{{Key: keyPlanner, Value: p.Path}}}
 	for _, one := range []git.Trailer{
-		{Key: keySeen, Value: string(next.Seen)}, {Key: "Mark", Value: git.OneLine(next.Mark)}, {Key: "Plan", Value: string(next.Plan)},
-		{Key: "Before", Value: string(next.Before)}, {Key: "Mark-Before", Value: git.OneLine(next.MarkBefore)},
+		{Key: keySeen, Value: string(next.Seen)},
+		{Key: "Mark", Value: git.OneLine(next.Mark)},
+		{Key: "Plan", Value: string(next.Plan)},
+		{Key: "Before", Value: string(next.Before)},
+		{Key: "Mark-Before", Value: git.OneLine(next.MarkBefore)},
 	} {
 		if one.Value != "" {
 			m.Trailers = m.Trailers.With(one.Key, one.Value)

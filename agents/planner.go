@@ -331,7 +331,7 @@ func describeEvents(n News, notes []string) string {
 			break
 		}
 		fmt.Fprintf(&b, "- `%s` %s: %s (commit %s)\n", h.Task, h.Outcome, h.Subject, h.Commit.Short())
-		for _, list := range h.lists() {
+		for _, list := range lists(&h.Handoff) {
 			for _, value := range *list.values {
 				fmt.Fprintf(&b, "  - %s: %s\n", strings.TrimPrefix(list.key, "Handoff-"), value)
 			}

@@ -318,20 +318,20 @@ func FormatTask(t Task) ([]byte, error) {
 	if err := errors.Join(err, enc.Encode(front), enc.Close()); err != nil {
 		return nil, fmt.Errorf("write task %q: %w", t.ID, err)
 	}
-	text := "---\n" + out.String()
+	text := bytes.NewBufferString("---\n" + out.String())
 	for _, extra := range t.Extra {
-		text += extra.YAML
+		text.WriteString(extra.YAML)
 	}
-	text += "---\n"
+	text.WriteString("---\n")
 	if body := strings.Trim(t.Body, "\n"); body != "" {
-		text += "\n" + body + "\n"
+		text.WriteString("\n" + body + "\n")
 	}
-	back, err := ParseTask(t.ID, []byte(text))
+	back, err := ParseTask(t.ID, text.Bytes())
 	if err != nil {
 		return nil, err
 	}
 	if back.Title != t.Title || !slices.Equal(back.After, t.After) || len(back.Extra) != len(t.Extra) {
 		return nil, fmt.Errorf("write task %q: it does not read back as given", t.ID)
 	}
-	return []byte(text), nil
+	return text.Bytes(), nil
 }

@@ -57,7 +57,7 @@ func TestPlannerOverTheWire(t *testing.T) {
 		}
 		return modeltest.Use(modeltest.NewCall("wait", args{}))
 	}), modeltest.Options{})
-	go func() { _ = server.Serve(t.Context(), pipe) }() //nolint:errcheck // it ends with the test
+	go func() { _ = server.Serve(t.Context(), pipe) }() // it ends with the test
 	client, err := model.New(model.Options{BaseURL: "http://model.test/v1", Now: w.now, Model: "small", Transport: pipe.Transport()})
 	if err != nil {
 		t.Fatal(err)

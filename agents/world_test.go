@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -41,9 +42,7 @@ func newWorld(t testing.TB, files map[string]string) *world {
 	t.Helper()
 	w := &world{TB: t, dir: gittest.Bare(t), host: gittest.Host(t), now: gittest.Clock(), rand: newRand("world")}
 	all := map[string]string{"README.md": "hello\n", "tasks/run/GOAL.md": goalText}
-	for name, text := range files {
-		all[name] = text
-	}
+	maps.Copy(all, files)
 	w.commit("begin", all)
 	w.hub = w.open(w.host)
 	w.lander = &queue.Lander{Hub: w.hub, Now: w.now, By: "test"}
