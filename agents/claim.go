@@ -40,6 +40,9 @@ type Claims struct {
 	Now  func() time.Time // required; with a monotonic reading
 	Rand io.Reader        // required; crypto/rand.Reader outside tests
 	TTL  time.Duration    // 0: DefaultTTL
+	// Own reports whether a holder's name is one that this program gives to its own
+	// agents on this hub, life after life; nil: none is.
+	Own func(holder string) bool
 
 	mu   sync.Mutex
 	seen map[git.Ref]sighting
@@ -96,7 +99,23 @@ func (c *Claims) Take(ctx context.Context, task, holder string) (Claim, error) {
 	if waiting {
 		return Claim{}, fmt.Errorf("claim %s: %w: its hand-off %s waits in the queue", task, ErrHeld, entry)
 	}
+	if c.Own != nil && c.Own(old.Holder) && old.ID != "" && !old.Owner.Alive() {
+		return c.Resume(ctx, old, holder)
+	}
 	return c.TakeOver(ctx, old, holder)
+}
+
+// Resume continues a claim that an earlier life of this program held under its
+// own names and whose process is provably dead. The claim stays what it is, so
+// that a hand-off which that life submitted still counts, and nobody is blamed.
+func (c *Claims) Resume(ctx context.Context, old Claim, holder string) (Claim, error) {
+	next := old
+	next.Holder, next.Owner, next.Beat = holder, c.Self, old.Beat+1
+	got, err := c.write(ctx, "resume", next, old.Commit)
+	if _, raced := errors.AsType[*git.RaceError](err); raced {
+		return Claim{}, fmt.Errorf("resume %s: %w", old.Task, ErrHeld)
+	}
+	return got, err
 }
 
 // Renew is the heartbeat: a new commit with the same claim. ErrClaimLost ends

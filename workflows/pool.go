@@ -31,7 +31,6 @@ type Pool struct {
 	Claims *agents.Claims
 	Hire   func(agent, run string) (*agents.Worker, error) // required
 	Name   func(slot int) string                           // required: names of workers, unique on the hub
-	Asked  *Bell                                           // required: rung when a hand-off was submitted
 	Moved  *Bell                                           // required
 	Pause  func(run string) bool                           // whether no new task is taken; nil: never
 	OnEnd  func(agents.Ending)
@@ -123,23 +122,8 @@ func (p *Pool) next(ctx context.Context, agent string) (agents.Task, agents.Clai
 	return agents.Task{}, agents.Claim{}, false, nil
 }
 
-// claim takes a task that is free or whose holder is gone, unless the holder's
-// hand-off already waits in the queue: then only the lander has to act.
+// claim takes a task that is free or whose holder is gone.
 func (p *Pool) claim(ctx context.Context, task, agent string) (agents.Claim, bool, error) {
-	held, err := p.Claims.Read(task)
-	if err != nil && !errors.Is(err, git.ErrNotFound) {
-		return agents.Claim{}, false, fmt.Errorf("read the claim on %s: %w", task, err)
-	}
-	if err == nil {
-		_, waiting, err := agents.Waiting(p.Repo, held)
-		if err != nil {
-			return agents.Claim{}, false, err
-		}
-		if waiting {
-			p.Asked.Ring()
-			return agents.Claim{}, false, nil
-		}
-	}
 	claim, err := p.Claims.Take(ctx, task, agent)
 	if errors.Is(err, agents.ErrHeld) {
 		return claim, false, nil

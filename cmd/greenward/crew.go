@@ -46,6 +46,9 @@ func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*
 		claims:     &agents.Claims{Repo: e.hub.Repo, Self: self, Now: a.now, Rand: rand.Reader},
 		workspaces: &agents.Workspaces{Repo: e.hub.Repo, State: e.hub.State(), Self: self, Now: a.now, Main: e.main},
 	}
+	c.claims.Own = func(holder string) bool {
+		return prefix == "" && (holder == "planner" || strings.HasPrefix(holder, "worker-"))
+	}
 	if c.env, err = a.workEnv(e.place); err != nil {
 		return nil, err
 	}
@@ -153,7 +156,7 @@ func (c *crew) decisions() *workflows.Decisions {
 // pool keeps workers busy with a run's tasks, or with those of all runs.
 func (c *crew) pool(run string, size int) *workflows.Pool {
 	return &workflows.Pool{
-		Repo: c.hub.Repo, Main: c.main, Run: run, Size: size, Claims: c.claims, Hire: c.worker, Asked: c.asked, Moved: c.moved,
+		Repo: c.hub.Repo, Main: c.main, Run: run, Size: size, Claims: c.claims, Hire: c.worker, Moved: c.moved,
 		Name: func(slot int) string { return fmt.Sprintf("%sworker-%03d", c.prefix, slot+1) },
 		Pause: func(run string) bool {
 			controls, err := c.controls()
