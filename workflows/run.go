@@ -102,8 +102,11 @@ func (r *Run) Pursue(ctx context.Context) (Summary, error) {
 
 func (r *Run) pursue(ctx context.Context, run string) (state string, err error) {
 	over, err := r.over(ctx, run)
-	if err != nil || over {
-		return Done, err
+	if err != nil {
+		return "", err
+	}
+	if over { // an earlier life may have been killed before it had cleared up
+		return Done, r.settle(ctx)
 	}
 	if r.Served {
 		return r.work(ctx, run)
@@ -127,11 +130,34 @@ func (r *Run) pursue(ctx context.Context, run string) (state string, err error) 
 		return state, err
 	}
 	if state == Done {
-		if err := r.lastSnapshot(ctx); err != nil {
+		if err := r.settle(ctx); err != nil {
 			return state, err
 		}
 	}
 	return state, r.Exchange.Once(ctx)
+}
+
+// settle ends what a met goal leaves: branches and claims that a killed process
+// could not remove, and the way of green to the end of the run.
+func (r *Run) settle(ctx context.Context) error {
+	if r.Served {
+		return nil
+	}
+	if _, err := r.Landing.Lander.Once(ctx); err != nil {
+		return err
+	}
+	tip, err := r.Hub.Resolve(r.Main)
+	if err != nil {
+		return err
+	}
+	board, err := agents.OpenTasks(r.Hub.Repo, tip, "")
+	if err != nil {
+		return err
+	}
+	if _, err := r.Claims.Prune(ctx, board.IsOpen); err != nil {
+		return err
+	}
+	return r.lastSnapshot(ctx)
 }
 
 // work begins the run and keeps it going until it is over.

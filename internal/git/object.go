@@ -21,6 +21,9 @@ func (i Identity) String() string {
 	if name == "" {
 		name = "nobody"
 	}
+	if i.When.Unix() < 0 {
+		i.When = time.Unix(0, 0).UTC() // git stores no date before 1970, the zero Time for one
+	}
 	return fmt.Sprintf("%s <%s> %d %s", name, cleanIdentity(i.Email), i.When.Unix(), i.When.Format("-0700"))
 }
 

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"greenward/internal/gittest"
+	"greenward/internal/modeltest"
+	"greenward/internal/proc"
+)
+
+// killGoal is what the runs of this file pursue.
+const killGoal = "write what the tasks name"
+
+// killTasks are its tasks: those that begin with "meet" all add a line at the
+// same place, so that some conflict; "break" breaks the check.
+func killTasks() []string {
+	tasks := []string{"meet one", "meet two", "break it"}
+	for i := range 11 {
+		tasks = append(tasks, fmt.Sprintf("write file %c", 'a'+i))
+	}
+	return tasks
+}
+
+// killScript plays planner and workers for killGoal.
+func killScript(r modeltest.Request) modeltest.Reply {
+	use := func(name string, args map[string]any) modeltest.Reply {
+		return modeltest.Use(modeltest.NewCall(name, args))
+	}
+	if r.Offers("create_tasks") {
+		told := r.FirstUser()
+		switch {
+		case strings.Contains(told, "first time") && r.Turns() == 0:
+			var list []map[string]any
+			for _, title := range killTasks() {
+				list = append(list, map[string]any{"title": title, "body": "As the title says."})
+			}
+			return use("create_tasks", map[string]any{"tasks": list})
+		case !strings.Contains(told, "first time") && strings.Contains(told, "Open tasks (0)") && !strings.Contains(told, "On its way"):
+			return use("finish", map[string]any{"summary": "all is written"})
+		}
+		return use("wait", map[string]any{})
+	}
+	line, _, _ := strings.Cut(r.FirstUser(), "\n")
+	_, title, _ := strings.Cut(line, ": ")
+	kind, name, _ := strings.Cut(title, " ")
+	edit := use("write", map[string]any{"path": "out/" + strings.ReplaceAll(name, " ", "-") + ".txt", "content": title + "\n"})
+	switch kind {
+	case "meet":
+		edit = use("edit", map[string]any{"path": "list.txt", "old_str": "end\n", "new_str": name + "\nend\n"})
+	case "break":
+		edit = use("write", map[string]any{"path": "broken", "content": "x\n"})
+	}
+	if strings.HasPrefix(r.LastUser(), "Your change did not land: it conflicts") {
+		edit = use("shell", map[string]any{"command": "grep -v '^[<=>][<=>][<=>]' list.txt | sort -u > l && mv l list.txt"})
+	}
+	if len(r.Messages) > 0 && r.Messages[len(r.Messages)-1].Role == "user" {
+		return edit
+	}
+	return use("hand_off", map[string]any{"outcome": "done", "summary": title})
+}
+
+// killPlace is a hub, a model server and the program to run on them.
+type killPlace struct {
+	*testing.T
+	hub, program string
+	host         proc.Host
+}
+
+func newKillPlace(t *testing.T) *killPlace {
+	t.Helper()
+	p := &killPlace{T: t, hub: gittest.Bare(t), program: filepath.Join(t.TempDir(), "greenward")}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, p.program); err != nil { // the test binary is greenward under that name
+		t.Fatal(err)
+	}
+	gittest.Commit(t, p.hub, "main", "begin", map[string]string{
+		".greenward.yml": "checks: [{name: ok, run: test ! -e broken}]\ngreen: {schedule: '@every 1s', repair: [revert]}\nagents: {workers: 4, model: scripted}\n",
+		"list.txt":       "begin\nend\n",
+	})
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := modeltest.New(modeltest.Func(killScript), modeltest.Options{Key: "sk-test"})
+	served := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { served <- server.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		stop()
+		<-served // it ends because it was told to
+		for _, e := range server.Journal() {
+			if e.Refused != "" {
+				t.Errorf("a strict server refused request %d: %s", e.Seq, e.Refused)
+			}
+		}
+	})
+	p.host = gittest.Host(t).With("OPENAI_BASE_URL=http://"+listener.Addr().String()+"/v1", "OPENAI_API_KEY=sk-test")
+	return p
+}
+
+// life runs the program once; with crash it kills itself at that durable effect.
+func (p *killPlace) life(crash int) (proc.Result, string) {
+	p.Helper()
+	var out bytes.Buffer
+	host := p.host
+	if crash > 0 {
+		host = host.With(fmt.Sprintf("GREENWARD_TEST_CRASH=%d", crash))
+	}
+	result, err := proc.Run(p.Context(), proc.Command{
+		Name: p.program, Args: []string{"-C", p.hub, "run", killGoal}, Dir: p.TempDir(), Stdout: &out, Stderr: &out, Timeout: 3 * time.Minute,
+		Env: host.Only("PATH", "HOME", "TMPDIR", "GOCACHE", "GOPATH", "OPENAI_BASE_URL", "OPENAI_API_KEY", "GREENWARD_TEST_CRASH"),
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return result, out.String()
+}
+
+// holds checks that the goal was reached once and whole, and that git agrees.
+func (p *killPlace) holds() {
+	p.Helper()
+	git := func(args ...string) string { return gittest.Git(p.T, p.hub, args...) }
+	git("fsck", "--strict", "--full", "--no-dangling")
+	want := []string{".greenward.yml", "list.txt"}
+	for _, title := range killTasks() {
+		if kind, name, _ := strings.Cut(title, " "); kind == "write" {
+			want = append(want, "out/"+strings.ReplaceAll(name, " ", "-")+".txt")
+		}
+	}
+	if got := strings.Fields(git("ls-tree", "-r", "--name-only", "main")); !slices.Equal(got, want) {
+		p.Errorf("main holds %v\nwant %v", got, want)
+	}
+	lines := strings.Fields(git("show", "main:list.txt"))
+	slices.Sort(lines)
+	if !slices.Equal(lines, []string{"begin", "end", "one", "two"}) {
+		p.Errorf("list.txt = %v", lines)
+	}
+	done := map[string]int{}
+	for task := range strings.FieldsSeq(git("log", "main", "--format=%(trailers:key=Task,valueonly)")) {
+		done[task]++
+	}
+	if len(done) != len(killTasks())+1 { // and the goal itself
+		p.Errorf("%d tasks were handed off, want %d", len(done), len(killTasks())+1)
+	}
+	for task, n := range done {
+		if n != 1 {
+			p.Errorf("%s was handed off %d times", task, n)
+		}
+	}
+	changes := strings.Fields(git("log", "main", "--format=%(trailers:key=Change,valueonly)"))
+	if unique := slices.Compact(slices.Sorted(slices.Values(changes))); len(unique) != len(changes) {
+		p.Errorf("%d changes landed, of which %d are different", len(changes), len(unique))
+	}
+	if got := git("for-each-ref", "--format=%(refname)", "refs/heads/queue/", "refs/greenward/claims/"); got != "" {
+		p.Errorf("still waiting or claimed: %s", got)
+	}
+	if got := strings.Trim(git("log", "main", "--format=%(trailers:key=Handoff,valueonly)"), "\n"); regexp.MustCompile(`partial|blocked|failed`).MatchString(got) {
+		p.Errorf("hand-offs: %s", got)
+	}
+	if result, out := p.command("green", "verify"); !result.OK() {
+		p.Errorf("green verify: %s", out)
+	}
+}
+
+func (p *killPlace) command(args ...string) (proc.Result, string) {
+	p.Helper()
+	var out bytes.Buffer
+	result, err := proc.Run(p.Context(), proc.Command{
+		Name: p.program, Args: append([]string{"-C", p.hub}, args...), Dir: p.TempDir(), Stdout: &out, Stderr: &out, Timeout: time.Minute, Env: p.host.Only("PATH", "HOME"),
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return result, out.String()
+}
+
+// TestRunWithoutKill shows what the killed run below has to end in.
+func TestRunWithoutKill(t *testing.T) {
+	t.Parallel()
+	p := newKillPlace(t)
+	if result, out := p.life(0); !result.OK() {
+		t.Fatalf("run: %v\n%s", result, out)
+	}
+	p.holds()
+	if result, out := p.life(0); !result.OK() { // the same goal again is done already
+		t.Fatalf("run again: %v\n%s", result, out)
+	}
+	p.holds()
+}
+
+// TestA05KilledAnywhereARunEndsInTheSamePlace kills the whole process, with
+// SIGKILL, at one durable effect after the other, chosen by a fixed seed, and
+// starts the same command again each time, until the goal is reached.
+func TestA05KilledAnywhereARunEndsInTheSamePlace(t *testing.T) {
+	t.Parallel()
+	p := newKillPlace(t)
+	seed := rand.New(rand.NewPCG(1, 2))
+	kills := 0
+	for {
+		// Short lives at first, so that there are many; then ever longer ones, so
+		// that the end is reached whatever a life has to redo.
+		result, out := p.life(1 + seed.IntN(8+kills/4))
+		if result.OK() {
+			break
+		}
+		if result.Signal != "killed" {
+			t.Fatalf("life %d: %v\n%s", kills, result, out)
+		}
+		if kills++; kills > 400 {
+			t.Fatalf("no end after %d lives:\n%s", kills, out)
+		}
+	}
+	t.Logf("killed %d times", kills)
+	if kills < 50 {
+		t.Errorf("killed at %d moments, at least 50 are wanted", kills)
+	}
+	p.holds()
+}
