@@ -131,7 +131,7 @@ func (o replayOptions) policy(repo *git.Repo, from git.Hash) ([]byte, error) {
 
 func showReplay(w io.Writer, r lab.ReplayReport) {
 	line(w, "%d commits (%d merges left out), %.1f commits stale on average", r.Commits, r.Merges, r.MeanStale)
-	line(w, "landed %d, empty %d, did not fit %d, ejected for good %d; %d conflicts on the way", r.Landed, r.Empty, r.Unfit, r.Ejected, r.Conflicts)
+	line(w, "landed %d, empty %d, ejected for good %d; on the way %d conflicts and %d that did not fit their stale base", r.Landed, r.Empty, r.Ejected, r.Conflicts, r.Unfit)
 	line(w, "%.1f s, %.1f landings/s; %d green cycles, %d red, %d promotions", r.Seconds, r.PerSecond, r.Cycles, r.Red, r.Promotions)
 	equal := "differs from"
 	if r.TreeEqual {

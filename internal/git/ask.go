@@ -72,6 +72,13 @@ func (r *Repo) ChangedPaths(ctx context.Context, from, to Hash) ([]string, error
 	return splitNul(out), err
 }
 
+// Numstat tells for every path that differs between two commits or trees how many
+// lines were added and removed, a line each.
+func (r *Repo) Numstat(ctx context.Context, from, to Hash) (string, error) {
+	out, err := r.git(ctx, "diff-tree", "-r", "--no-renames", "--numstat", string(from), string(to), "--")
+	return string(out), err
+}
+
 // Diff is the patch between two commits or trees, limited to paths when given.
 func (r *Repo) Diff(ctx context.Context, from, to Hash, paths ...string) ([]byte, error) {
 	args := []string{"diff", "--no-color", "--no-ext-diff", "--no-textconv", "--full-index", string(from), string(to), "--"}

@@ -33,8 +33,9 @@ type Replay struct {
 	Say      func(format string, args ...any)
 
 	mu      sync.Mutex
-	tips    []git.Hash // main after the first n changes were decided
-	settled []bool     // change n is decided
+	tips    []git.Hash        // main after the first n changes were decided
+	settled []bool            // change n is decided
+	newest  map[string]change // by path, of what has landed
 	done    chan struct{}
 	wake    chan struct{}
 	report  ReplayReport
@@ -65,6 +66,7 @@ type change struct {
 	n      int // from 0
 	commit git.Commit
 	needs  int // changes that must be decided before its base exists
+	paths  []string
 }
 
 // Run replays and reports. The hub is left as it is then.
@@ -74,6 +76,7 @@ func (r *Replay) Run(ctx context.Context) (ReplayReport, error) {
 		return r.report, err
 	}
 	r.settled, r.done, r.wake = make([]bool, len(changes)), make(chan struct{}), make(chan struct{}, 1)
+	r.newest = map[string]change{}
 	tip, err := r.Hub.Resolve("refs/heads/main")
 	if err != nil {
 		return r.report, err
@@ -125,7 +128,11 @@ func (r *Replay) changes(ctx context.Context) ([]change, error) {
 		for needs > 0 && changes[needs-1].commit.Committer.When.After(c.Author.When) {
 			needs--
 		}
-		changes = append(changes, change{n: n, commit: c, needs: max(0, min(needs, n-r.Stale))})
+		paths, err := r.Hub.ChangedPaths(ctx, c.Parent(), h)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, change{n: n, commit: c, needs: max(0, min(needs, n-r.Stale)), paths: paths})
 	}
 	r.report.Commits = len(changes)
 	stale := 0
@@ -176,25 +183,44 @@ func (r *Replay) worker(ctx context.Context, n int) (*git.Worktree, error) {
 	})
 }
 
-// do lands one change: on its stale base first and, if that conflicts, once more
-// on top of everything that came before it.
+// maxTries bounds how often a worker does its change again on a newer main.
+const maxTries = 5
+
+// do lands one change: on its stale base first and, if that does not fit or
+// conflicts, by hand on the newest main once all before it is decided.
 func (r *Replay) do(ctx context.Context, w *git.Worktree, c change) error {
 	base, err := r.after(ctx, c.needs)
 	if err != nil {
 		return err
 	}
-	state, err := r.try(ctx, w, c, base)
+	tree, err := r.apply(ctx, w, c, base)
 	if err != nil {
 		return err
 	}
-	if state == tryConflict || state == tryUnfit {
-		if state == tryConflict {
-			r.count(func(p *ReplayReport) { p.Conflicts++ })
-		}
-		if base, err = r.after(ctx, c.n); err != nil {
+	state := tryUnfit
+	if !tree.IsZero() {
+		if state, err = r.submit(ctx, w, c, base, tree); err != nil {
 			return err
 		}
-		if state, err = r.try(ctx, w, c, base); err != nil {
+	}
+	for try := 1; try < maxTries && (state == tryConflict || state == tryUnfit); try++ {
+		r.count(func(p *ReplayReport) {
+			if state == tryConflict {
+				p.Conflicts++
+			} else {
+				p.Unfit++
+			}
+		})
+		if _, err := r.after(ctx, c.n); err != nil {
+			return err
+		}
+		if base, err = r.Hub.Resolve("refs/heads/main"); err != nil {
+			return err
+		}
+		if tree, err = r.byHand(c, base); err != nil {
+			return err
+		}
+		if state, err = r.submit(ctx, w, c, base, tree); err != nil {
 			return err
 		}
 	}
@@ -204,16 +230,15 @@ func (r *Replay) do(ctx context.Context, w *git.Worktree, c change) error {
 			p.Landed++
 		case tryEmpty:
 			p.Empty++
-		case tryUnfit:
-			p.Unfit++
 		default:
 			p.Ejected++
+			r.Say("%s was ejected for good: %s %s", c.commit.Hash.Short(), state, c.commit.Subject())
 		}
 	})
-	return r.settle(c.n)
+	return r.settle(c, state == tryLanded)
 }
 
-// tries of a change.
+// How a try ended, beside the reasons of an ejection.
 const (
 	tryLanded   = "landed"
 	tryConflict = "conflict"
@@ -221,7 +246,8 @@ const (
 	tryUnfit    = "unfit"
 )
 
-func (r *Replay) try(ctx context.Context, w *git.Worktree, c change, base git.Hash) (string, error) {
+// apply does the change in the worker's copy; no tree: it does not fit there.
+func (r *Replay) apply(ctx context.Context, w *git.Worktree, c change, base git.Hash) (git.Hash, error) {
 	if err := w.Reset(ctx, base); err != nil {
 		return "", err
 	}
@@ -230,12 +256,42 @@ func (r *Replay) try(ctx context.Context, w *git.Worktree, c change, base git.Ha
 		return "", fmt.Errorf("redo %s: %w", c.commit.Hash.Short(), err)
 	}
 	if len(conflicts) > 0 {
-		return tryUnfit, nil
+		return "", nil
 	}
 	tree, err := w.Snapshot(ctx)
 	if err != nil {
 		return "", err
 	}
+	if whole, err := r.same(ctx, w, c, base, tree); err != nil || !whole {
+		return "", err
+	}
+	return tree, nil
+}
+
+// byHand is what somebody who knows the history makes of the change on main: each
+// path that it touches is as history has it after the newest change of that path
+// that has landed, this one included.
+func (r *Replay) byHand(c change, base git.Hash) (git.Hash, error) {
+	var edits []git.Edit
+	for _, path := range c.paths {
+		r.mu.Lock()
+		newest := r.newest[path]
+		r.mu.Unlock()
+		from := c.commit.Hash
+		if newest.n > c.n {
+			from = newest.commit.Hash
+		}
+		entry, err := r.Hub.Lookup(from, path)
+		if err != nil && !errors.Is(err, git.ErrNotFound) {
+			return "", err
+		}
+		edits = append(edits, git.Edit{Path: path, Hash: entry.Hash, Mode: entry.Mode})
+	}
+	return r.Hub.EditTree(base, edits)
+}
+
+// submit asks for the change to land and waits for what becomes of it.
+func (r *Replay) submit(ctx context.Context, w *git.Worktree, c change, base, tree git.Hash) (string, error) {
 	head, err := w.Repo().WriteCommit(git.CommitInput{
 		Tree: tree, Parents: []git.Hash{base}, Author: c.commit.Author, Committer: c.commit.Committer, Message: c.commit.Message,
 	})
@@ -271,21 +327,37 @@ func (r *Replay) try(ctx context.Context, w *git.Worktree, c change, base git.Ha
 	return d.State, nil
 }
 
+// same reports whether a change says on its base what the commit said: a hunk
+// that takes away what the base does not have yet would silently be lost.
+func (r *Replay) same(ctx context.Context, w *git.Worktree, c change, base, tree git.Hash) (bool, error) {
+	meant, err := r.Hub.Numstat(ctx, c.commit.Parent(), c.commit.Hash)
+	if err != nil {
+		return false, err
+	}
+	did, err := w.Repo().Numstat(ctx, base, tree)
+	return meant == did, err
+}
+
 func (r *Replay) count(add func(*ReplayReport)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	add(&r.report)
-	if done := r.report.Landed + r.report.Empty + r.report.Unfit + r.report.Ejected; done > 0 && done%100 == 0 {
-		r.Say("%d of %d changes decided", done, r.report.Commits)
-	}
 }
 
 // settle notes that a change is decided and, with the first n decided, which
 // commit main then is.
-func (r *Replay) settle(n int) error {
+func (r *Replay) settle(c change, landed bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.settled[n] = true
+	r.settled[c.n] = true
+	for _, path := range c.paths {
+		if newest, known := r.newest[path]; landed && (!known || newest.n < c.n) {
+			r.newest[path] = c
+		}
+	}
+	if done := r.report.Landed + r.report.Empty + r.report.Ejected; done%100 == 0 {
+		r.Say("%d of %d changes decided", done, r.report.Commits)
+	}
 	tip, err := r.Hub.Resolve("refs/heads/main")
 	if err != nil {
 		return err
@@ -374,7 +446,7 @@ func (r *Replay) conclude(ctx context.Context) error {
 		return err
 	}
 	r.report.TreeEqual = ours == theirs
-	r.report.Comparable = r.report.Ejected+r.report.Unfit+r.report.Merges == 0
+	r.report.Comparable = r.report.Ejected+r.report.Merges == 0
 	return nil
 }
 
