@@ -167,16 +167,17 @@ func (m *model) run(in Frozen) (State, Effect, error) {
 
 func describeEffect(s State, e Effect) string {
 	place := func(c Candidate) string {
-		text := "c" + strconv.Itoa(c.At)
+		var text strings.Builder
+		text.WriteString("c" + strconv.Itoa(c.At))
 		for _, f := range c.Applied() {
 			at := slices.Index(s.In.Line, f.Commit)
 			if f.Kind == RepairAgent {
-				text += " + patch"
+				text.WriteString(" + patch")
 				continue
 			}
-			text += " - c" + strconv.Itoa(at)
+			text.WriteString(" - c" + strconv.Itoa(at))
 		}
-		return text
+		return text.String()
 	}
 	switch e := e.(type) {
 	case Judge:

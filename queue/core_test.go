@@ -127,17 +127,18 @@ func describe(e Effect) string {
 	case JudgeTip:
 		return fmt.Sprintf("judge %s as %s", e.Entry, string(e.Tip))
 	case Record:
-		text := fmt.Sprintf("record %s..%s", string(e.From), string(e.To))
+		var text strings.Builder
+		fmt.Fprintf(&text, "record %s..%s", string(e.From), string(e.To))
 		for _, d := range e.Decisions {
-			text += fmt.Sprintf("\n>   %s %s", d.Entry, d.State)
+			fmt.Fprintf(&text, "\n>   %s %s", d.Entry, d.State)
 			if d.Reason != nil {
-				text += " " + *d.Reason
+				text.WriteString(" " + *d.Reason)
 			}
 			if d.With != nil {
-				text += " with " + *d.With
+				text.WriteString(" with " + *d.With)
 			}
 		}
-		return text
+		return text.String()
 	case Clean:
 		return "clean " + e.Waiting.Entry
 	case Reread:

@@ -152,8 +152,8 @@ func follow(root *os.Root, rel, name string) (string, fs.FileInfo, error) {
 
 // ofGit reports whether a path belongs to a repository's inside, in any
 // spelling that some file system takes for .git.
-func ofGit(real string) bool {
-	for part := range strings.SplitSeq(real, "/") {
+func ofGit(resolved string) bool {
+	for part := range strings.SplitSeq(resolved, "/") {
 		if strings.EqualFold(strings.TrimRight(part, ". "), ".git") || strings.EqualFold(part, "git~1") {
 			return true
 		}

@@ -96,12 +96,12 @@ func Open(env Env) (*Workspace, error) {
 }
 
 // resolve makes a directory absolute, and then free of links.
-func resolve(dir string) (abs, real string, err error) {
+func resolve(dir string) (abs, plain string, err error) {
 	if abs, err = filepath.Abs(dir); err != nil {
 		return "", "", err
 	}
-	real, err = filepath.EvalSymlinks(abs)
-	return abs, real, err
+	plain, err = filepath.EvalSymlinks(abs)
+	return abs, plain, err
 }
 
 // Close frees the workspace; files stay.

@@ -1,7 +1,6 @@
 package tools_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +22,6 @@ import (
 type bench struct {
 	dir, spool string
 	tools      map[string]tools.Tool
-	stop       context.CancelFunc
 }
 
 // open checks files out and opens a workspace on them.
@@ -449,14 +447,4 @@ func TestReadersChangeNothing(t *testing.T) {
 	if _, err := tools.Open(tools.Env{Dir: filepath.Join(dir, "none"), Spool: dir, Files: func(context.Context) ([]string, error) { return nil, nil }}); err == nil {
 		t.Error("a workspace that is not there was opened")
 	}
-}
-
-// contains tells whether a file holds bytes.
-func contains(t *testing.T, name, what string) bool {
-	t.Helper()
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bytes.Contains(data, []byte(what))
 }

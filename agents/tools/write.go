@@ -60,7 +60,7 @@ func (c coded) keep(content string) (data []byte, note string) {
 		return []byte(content), ", now as UTF-8"
 	}
 	if c.coding != utf8Text {
-		note += ", as " + c.coding.String()
+		note += ", as " + c.String()
 	}
 	if c.mark == 0 {
 		return data, note

@@ -184,8 +184,8 @@ func find(known []command, words []string) (command, []string, error) {
 	}
 	var under []string
 	for _, c := range known {
-		if strings.HasPrefix(c.name, words[0]+" ") {
-			under = append(under, strings.TrimPrefix(c.name, words[0]+" "))
+		if after, ok := strings.CutPrefix(c.name, words[0]+" "); ok {
+			under = append(under, after)
 		}
 	}
 	if len(under) > 0 {

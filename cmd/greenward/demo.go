@@ -252,8 +252,10 @@ func (a *app) demoEnd(ctx context.Context, dir string, start time.Time, sum work
 	if err != nil {
 		return err
 	}
-	out := demoResult{Dir: dir, Hub: p.hub.Dir(), Main: p.tip, Landed: sum.Landed, Ejected: sum.Ejected, Handoffs: sum.Handoffs, State: cmp.Or(sum.State, workflows.Failed),
-		Green: sum.Green, Repairs: map[string]int{}, Seconds: a.now().Sub(start).Seconds()}
+	out := demoResult{
+		Dir: dir, Hub: p.hub.Dir(), Main: p.tip, Landed: sum.Landed, Ejected: sum.Ejected, Handoffs: sum.Handoffs, State: cmp.Or(sum.State, workflows.Failed),
+		Green: sum.Green, Repairs: map[string]int{}, Seconds: a.now().Sub(start).Seconds(),
+	}
 	lines, err := green.ReadLog(p.hub.Repo)
 	if err != nil {
 		return err

@@ -207,7 +207,7 @@ func (a *app) greenLog(ctx context.Context, signers bool) error {
 		}
 		one, err := green.ReadPromotion(c)
 		if err != nil {
-			return nil //nolint:nilerr // green's history from before its first promotion
+			return nil // green's history from before its first promotion
 		}
 		l := promotionLine{c.Hash, c.Committer.When.UTC(), one.Snapshot, one.Repair}
 		if err := a.print(l, func(w io.Writer) {

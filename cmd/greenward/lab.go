@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"greenward/internal/config"
@@ -121,10 +122,8 @@ func (o replayOptions) policy(repo *git.Repo, from git.Hash) ([]byte, error) {
 		}
 		return []byte(b.String() + "green: {repair: [revert, prefix]}\n"), nil
 	}
-	for _, f := range files {
-		if f == config.File {
-			return nil, nil
-		}
+	if slices.Contains(files, config.File) {
+		return nil, nil
 	}
 	return config.Detect(files, func(name string) ([]byte, error) { return repo.File(from, name) }), nil
 }

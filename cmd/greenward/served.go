@@ -156,7 +156,7 @@ func (o overview) promotions() ([]web.Promotion, error) {
 		}
 		p, err := green.ReadPromotion(c)
 		if err != nil || len(list) == 20 {
-			return list, nil //nolint:nilerr // green's history from before its first promotion
+			return list, nil // green's history from before its first promotion
 		}
 		list = append(list, web.Promotion{Green: string(c.Hash), Snapshot: string(p.Snapshot), Repair: p.Repair, State: "promoted", At: c.Committer.When})
 	}

@@ -221,12 +221,13 @@ func TestParseTellsAllFaultsAtOnce(t *testing.T) {
 
 // TestParseIsBounded feeds it what has hurt readers of YAML.
 func TestParseIsBounded(t *testing.T) {
-	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+	var bomb strings.Builder
+	bomb.WriteString("a: &a [x,x,x,x,x,x,x,x,x]\n")
 	for c := 'b'; c < 'k'; c++ {
-		bomb += fmt.Sprintf("%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]\n", c, c, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1)
+		fmt.Fprintf(&bomb, "%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]\n", c, c, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1)
 	}
 	for name, file := range map[string]string{
-		"bomb":        bomb,
+		"bomb":        bomb.String(),
 		"self":        "a: &a [*a]\n",
 		"deep":        strings.Repeat("[", 100_000),
 		"deep blocks": strings.Repeat("- ", 100_000),

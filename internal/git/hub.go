@@ -352,8 +352,10 @@ func (h *Hub) Catch(ctx context.Context, ref Ref) error {
 // keeps it under ref, and gives the commit.
 func (r *Repo) Import(ctx context.Context, from *Repo, commit Hash, ref Ref) error {
 	// The name is made for the moment: upload-pack serves what refs reach.
-	if _, err := r.command(ctx, call{args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
-		"--upload-pack=git -c uploadpack.allowAnySHA1InWant=true -c safe.directory=* upload-pack", from.dir, "+" + string(commit) + ":" + string(ref)}, timeout: remoteTime}); err != nil {
+	if _, err := r.command(ctx, call{args: []string{
+		"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+		"--upload-pack=git -c uploadpack.allowAnySHA1InWant=true -c safe.directory=* upload-pack", from.dir, "+" + string(commit) + ":" + string(ref),
+	}, timeout: remoteTime}); err != nil {
 		return fmt.Errorf("import %s from %q: %w", commit.Short(), from.dir, err)
 	}
 	return nil

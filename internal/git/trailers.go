@@ -2,6 +2,7 @@ package git
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -35,7 +36,7 @@ func (t Trailers) All(key string) []string {
 
 // With is a copy that ends with one trailer more.
 func (t Trailers) With(key, value string) Trailers {
-	return append(t[:len(t):len(t)], Trailer{key, value})
+	return append(slices.Clip(t), Trailer{key, value})
 }
 
 // Without is a copy that lacks every trailer with that key.

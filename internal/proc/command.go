@@ -86,7 +86,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 // ended wraps the reason why ctx is over; errors.Is finds ctx.Err() and the
 // cause.
 func ended(ctx context.Context, c Command) error {
-	if cause := context.Cause(ctx); cause != ctx.Err() {
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) || !errors.Is(ctx.Err(), cause) {
 		return fmt.Errorf("run %s: %w (%w)", c.Name, ctx.Err(), cause)
 	}
 	return fmt.Errorf("run %s: %w", c.Name, ctx.Err())

@@ -37,8 +37,10 @@ func first(n int) []job {
 
 // second are the tasks that the planner adds when it hears what green left out.
 func second() []job {
-	return []job{median(), again(), shape("RhombusArea", "p, q", "p * q / 2", "3, 4", "6"), sequence("Octahedral", "n * (2*n*n + 1) / 3", 3, 19),
-		conversion("BarToPascal", 100000, 2, 200000), listing("stats.Median")}
+	return []job{
+		median(), again(), shape("RhombusArea", "p, q", "p * q / 2", "3, 4", "6"), sequence("Octahedral", "n * (2*n*n + 1) / 3", 3, 19),
+		conversion("BarToPascal", 100000, 2, 200000), listing("stats.Median"),
+	}
 }
 
 func conversions() []job {

@@ -2,6 +2,7 @@ package sample
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,9 +18,7 @@ func TestModulePassesItsChecks(t *testing.T) {
 	dir := t.TempDir()
 	files := Module()
 	for _, j := range append(first(40), second()...) {
-		for name, text := range j.files {
-			files[name] = text
-		}
+		maps.Copy(files, j.files)
 		if j.catalog != "" {
 			files["catalog/catalog.go"] = strings.Replace(files["catalog/catalog.go"], "\t\t// end", "\t\t\""+j.catalog+"\",\n\t\t// end", 1)
 		}

@@ -31,7 +31,8 @@ func TestGoReport(t *testing.T) {
 {"Action":"pass","Package":"m/p","Test":"TestB","Elapsed":0}
 {"Action":"skip","Package":"m/p","Test":"TestC","Elapsed":0}
 {"Action":"fail","Package":"m/p","Elapsed":0.1}
-`, Tally{Seen: true, Ran: 2, Failed: 1, Skipped: 1, Names: []string{"m/p.TestA"}},
+`,
+			Tally{Seen: true, Ran: 2, Failed: 1, Skipped: 1, Names: []string{"m/p.TestA"}},
 			"    a_test.go:3: boom\n--- FAIL: TestA (0.00s)\n",
 		},
 		{
@@ -42,7 +43,8 @@ func TestGoReport(t *testing.T) {
 		{"no tests", "{\"Action\":\"skip\",\"Package\":\"m/p\",\"Elapsed\":0}\n", Tally{Seen: true}, ""},
 		{
 			"plain", "ok  \tm/p\t0.1s\n--- FAIL: TestA (0.00s)\nFAIL\nFAIL\tm/q\t0.2s\n?   \tm/r\t[no test files]\nok  \tm/s\t0.1s [no tests to run]\n",
-			Tally{Seen: true, Ran: 2, Failed: 2, Skipped: 1, Names: []string{"TestA", "m/q"}}, "*",
+			Tally{Seen: true, Ran: 2, Failed: 2, Skipped: 1, Names: []string{"TestA", "m/q"}},
+			"*",
 		},
 		{"plain, not built", "FAIL\tm/q [build failed]\nFAIL", Tally{Seen: true, Failed: 1, Names: []string{"m/q"}}, "FAIL\tm/q [build failed]\nFAIL\n"},
 		{"neither", "hello\n{\"a\":1}\n", Tally{}, "*"},
@@ -80,8 +82,10 @@ func TestTapReport(t *testing.T) {
 		in   string
 		want Tally
 	}{
-		{"TAP version 13\n1..4\nok 1 a\nnot ok 2 - b\n    not ok 1 inner\nok 3 # SKIP later\nnot ok 4 # TODO some day\n",
-			Tally{Seen: true, Ran: 3, Failed: 1, Skipped: 1, Names: []string{"2 - b"}}},
+		{
+			"TAP version 13\n1..4\nok 1 a\nnot ok 2 - b\n    not ok 1 inner\nok 3 # SKIP later\nnot ok 4 # TODO some day\n",
+			Tally{Seen: true, Ran: 3, Failed: 1, Skipped: 1, Names: []string{"2 - b"}},
+		},
 		{"1..0 # skipped\n", Tally{Seen: true}},
 		{"Bail out! no database\n", Tally{Seen: true, Failed: 1, Names: []string{"Bail out! no database"}}},
 		{"okay\nnothing\n1..x\n", Tally{}},

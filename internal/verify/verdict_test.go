@@ -198,7 +198,10 @@ func TestG03SecondHangWhereTheParentPasses(t *testing.T) {
 		parent Verdict
 		want   Verdict
 	}{
-		{once, Passed, Unknown}, {twice, Passed, Failed}, {twice, Unknown, Unknown}, {twice, Failed, Unknown},
+		{once, Passed, Unknown},
+		{twice, Passed, Failed},
+		{twice, Unknown, Unknown},
+		{twice, Failed, Unknown},
 		{Outcome{Verdict: Passed, Timeouts: 2, Passes: 1}, Passed, Passed},
 	}
 	for _, tt := range tests {

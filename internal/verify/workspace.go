@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -134,9 +135,7 @@ func (r *Runner) environment(dir string, again bool) []string {
 			vars[key] = value
 		}
 	}
-	for key, value := range r.Caches {
-		vars[key] = value
-	}
+	maps.Copy(vars, r.Caches)
 	vars["GIT_CONFIG_NOSYSTEM"] = "1"
 	vars["GIT_CONFIG_GLOBAL"] = "/dev/null"
 	vars["GIT_TERMINAL_PROMPT"] = "0"
