@@ -162,7 +162,7 @@ type overview struct{ *crew }
 // Overview reads the hub.
 func (o overview) Overview(ctx context.Context) (web.Overview, error) {
 	var v web.Overview
-	status, err := o.engines.green.Status(ctx)
+	status, err := o.green.Status(ctx)
 	if err != nil {
 		return v, err
 	}
