@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"greenward/internal/modeltest"
 	"greenward/internal/proc"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -48,9 +50,30 @@ func TestScripts(t *testing.T) {
 			return os.MkdirAll(e.WorkDir+"/home", 0o755)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"code": wantCode, "json": wantJSON,
+			"code": wantCode, "json": wantJSON, "model": modelServer,
 		},
 	})
+}
+
+// modelServer starts a scripted model server that wants the key sk-test, and
+// points the environment at it: model [KEY], with the key that is sent.
+func modelServer(ts *testscript.TestScript, _ bool, args []string) {
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	server := modeltest.New(modeltest.Func(killScript), modeltest.Options{Key: "sk-test"})
+	go func() { served <- server.Serve(ctx, listener) }()
+	ts.Defer(func() {
+		stop()
+		<-served // it ends because it was told to
+	})
+	key := "sk-test"
+	if len(args) > 0 {
+		key = args[0]
+	}
+	ts.Setenv("OPENAI_BASE_URL", "http://"+listener.Addr().String()+"/v1")
+	ts.Setenv("OPENAI_API_KEY", key)
 }
 
 // wantCode runs a command and wants an exact exit code: code 2 greenward land.
