@@ -173,9 +173,7 @@ func (c *cycle) move(ctx context.Context, commit git.Hash, line Line, queue []gi
 		updates = append(updates, git.RefUpdate{Ref: line.Tag, New: commit})
 	}
 	updates = append(updates, queue...)
-	if !c.control.IsZero() { // no hold came meanwhile
-		updates = append(updates, git.RefUpdate{Ref: git.Control, New: c.control, Old: c.control})
-	}
+	updates = append(updates, git.RefUpdate{Ref: git.Control, Old: c.control, Assert: true}) // no hold came meanwhile
 	return c.e.moveGreen(ctx, c.world, commit, updates, "green: "+subject)
 }
 

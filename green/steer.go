@@ -46,10 +46,22 @@ func (e *Engine) Accept(ctx context.Context, s Steering) error {
 
 // order writes an order to the control ref; it stands when order returns.
 func (e *Engine) order(ctx context.Context, verb string, s Steering) error {
+	o, err := e.word(verb, s)
+	if err != nil {
+		return err
+	}
+	if err := journal.Control(ctx, e.Hub.Repo, e.Signer, o); err != nil {
+		return fmt.Errorf("order %s: %w", verb, err)
+	}
+	return nil
+}
+
+// word is the order that a person gives.
+func (e *Engine) word(verb string, s Steering) (journal.Order, error) {
 	o := journal.Order{Verb: verb, Reason: git.OneLine(s.Reason), By: s.By}
 	if !s.Commit.IsZero() {
 		if _, err := e.Hub.Commit(s.Commit); err != nil {
-			return fmt.Errorf("order %s: %w", verb, err)
+			return o, fmt.Errorf("order %s: %w", verb, err)
 		}
 		o.Arg = string(s.Commit)
 	}
@@ -57,15 +69,11 @@ func (e *Engine) order(ctx context.Context, verb string, s Steering) error {
 		o.By = e.identity()
 	}
 	o.By.When = e.Now()
-	if err := journal.Control(ctx, e.Hub.Repo, e.Signer, o); err != nil {
-		return fmt.Errorf("order %s: %w", verb, err)
-	}
-	return nil
+	return o, nil
 }
 
 // Rollback makes a new green with the tree of an earlier promotion and holds it
-// there. The hold comes first: if anything ends the call in between, green stays
-// where it is and the same call goes on.
+// there, both in one transaction.
 func (e *Engine) Rollback(ctx context.Context, s Steering) (git.Hash, error) {
 	if e.Hub.IsShallow() {
 		return "", fmt.Errorf("roll back: %w: a shallow repository cannot tell which commit came first; run git fetch --unshallow", git.ErrUnsupported)
@@ -85,11 +93,12 @@ func (e *Engine) Rollback(ctx context.Context, s Steering) (git.Hash, error) {
 	if why == "" {
 		why = "rolled back to " + to.Commit.Hash.Short()
 	}
-	if err := e.order(ctx, journal.VerbHold, Steering{Reason: why, By: s.By}); err != nil {
+	hold, err := e.word(journal.VerbHold, Steering{Reason: why, By: s.By})
+	if err != nil {
 		return "", err
 	}
 	for try := 0; ; try++ {
-		commit, err := e.rollback(ctx, to, why)
+		commit, err := e.rollback(ctx, to, hold)
 		if _, lost := errors.AsType[*git.RaceError](err); !lost || try >= maxRaces {
 			return commit, err
 		}
@@ -112,16 +121,27 @@ func (e *Engine) target(w world, to git.Hash) (Promotion, error) {
 	return chain.chain[i], nil
 }
 
-// rollback moves green once. A rollback that stands already is not repeated.
-func (e *Engine) rollback(ctx context.Context, to Promotion, why string) (git.Hash, error) {
+// rollback moves green once, together with the hold. Where green stands there
+// already, only a hold that is missing is written.
+func (e *Engine) rollback(ctx context.Context, to Promotion, hold journal.Order) (git.Hash, error) {
 	w, err := e.read()
 	if err != nil {
 		return "", err
 	}
-	if w.last == nil || w.green == to.Commit.Hash {
-		return w.green, nil
+	held, err := journal.Ordered(e.Hub.Repo, e.Signer, hold)
+	if err != nil {
+		return "", fmt.Errorf("hold green: %w", err)
 	}
-	if w.last.Repair == RepairRollback && w.last.Commit.Tree == to.Commit.Tree && w.last.Snapshot == to.Snapshot {
+	held.Old = w.control
+	done := w.last == nil || w.green == to.Commit.Hash ||
+		w.last.Repair == RepairRollback && w.last.Commit.Tree == to.Commit.Tree && w.last.Snapshot == to.Snapshot
+	switch {
+	case done && w.controls.Hold != nil:
+		return w.green, nil
+	case done:
+		if err := e.Hub.Transact(ctx, "green: hold", []git.RefUpdate{held}); err != nil {
+			return "", fmt.Errorf("hold green: %w", err)
+		}
 		return w.green, nil
 	}
 	base, err := rests(e.Hub.Repo, to)
@@ -136,7 +156,7 @@ func (e *Engine) rollback(ctx context.Context, to Promotion, why string) (git.Ha
 	}
 	line := Line{
 		State: journal.RolledBack, Snapshot: &to.Snapshot, Green: &commit, Verdict: verify.Passed, Repair: RepairRollback,
-		Culprits: []Blamed{}, Excluded: notNull(to.Excludes), Repairs: []string{}, Reason: &why, At: e.Now().UTC(), By: e.by(),
+		Culprits: []Blamed{}, Excluded: notNull(to.Excludes), Repairs: []string{}, Reason: &hold.Reason, At: e.Now().UTC(), By: e.by(),
 	}
 	then := w
 	then.green = to.Commit.Hash
@@ -145,7 +165,7 @@ func (e *Engine) rollback(ctx context.Context, to Promotion, why string) (git.Ha
 	if err != nil {
 		return "", fmt.Errorf("log the rollback: %w", err)
 	}
-	updates := []git.RefUpdate{log, {Ref: w.greenRef, New: commit, Old: w.green}, {Ref: git.Control, New: w.control, Old: w.control}}
+	updates := []git.RefUpdate{held, log, {Ref: w.greenRef, New: commit, Old: w.green}}
 	if err := e.moveGreen(ctx, w, commit, updates, "green: roll back to "+to.Commit.Hash.Short()); err != nil {
 		return "", err
 	}

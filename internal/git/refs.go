@@ -12,6 +12,8 @@ type RefUpdate struct {
 	Ref Ref
 	New Hash // zero: delete
 	Old Hash // zero: the ref must not exist
+
+	Assert bool // only hold that the ref is Old, and move nothing
 }
 
 // RaceError says that a ref was no longer what the caller had read, so that
@@ -27,7 +29,7 @@ func (e *RaceError) Error() string {
 	return fmt.Sprintf("ref %s moved meanwhile: it is %q where %q was expected", e.Ref, e.Is.Short(), e.Want.Short())
 }
 
-// Transact moves all refs or none. reason is the reflog's message.
+// Transact moves all refs or none, and none unless every Assert holds. reason is the reflog's message.
 //
 // git's files backend applies a committed transaction one ref after the other,
 // in the order given here: whoever depends on several refs moving together puts
@@ -43,6 +45,8 @@ func (r *Repo) Transact(ctx context.Context, reason string, updates []RefUpdate)
 			return fmt.Errorf("move ref: %w", err)
 		}
 		switch {
+		case u.Assert:
+			fmt.Fprintf(&in, "verify %s\x00%s\x00", u.Ref, u.Old.wire())
 		case u.New.IsZero() && u.Old.IsZero():
 			return fmt.Errorf("move ref %s: neither an old nor a new value", u.Ref)
 		case u.New.IsZero():

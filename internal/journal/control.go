@@ -54,22 +54,12 @@ type order struct {
 // Control appends a signed order to the control ref by compare-and-swap. When
 // it returns without an error the order stands.
 func Control(ctx context.Context, repo *git.Repo, signer git.Signer, o Order) error {
-	if !slices.Contains(verbs(), o.Verb) {
-		return fmt.Errorf("write the order %q: %w", o.Verb, ErrUnknownVerb)
-	}
-	line := order{o.Verb, o.Arg, o.Reason, o.By.When.UTC(), fmt.Sprintf("%s <%s>", o.By.Name, o.By.Email)}
-	subject := strings.TrimSpace(o.Verb + " " + o.Arg)
 	for try := 0; ; try++ {
-		tip, err := repo.Resolve(git.Control)
-		if err != nil && !errors.Is(err, git.ErrNotFound) {
-			return fmt.Errorf("read %s: %w", git.Control, err)
-		}
-		move, err := appendTo(repo, tip, git.RefUpdate{Ref: git.Control, Old: tip},
-			logMessage{subject, []any{line}, o.By, signer})
+		move, err := Ordered(repo, signer, o)
 		if err != nil {
 			return err
 		}
-		err = repo.Transact(ctx, subject, []git.RefUpdate{move})
+		err = repo.Transact(ctx, o.subject(), []git.RefUpdate{move})
 		if err == nil {
 			return nil
 		}
@@ -78,6 +68,23 @@ func Control(ctx context.Context, repo *git.Repo, signer git.Signer, o Order) er
 		}
 	}
 }
+
+// Ordered writes a signed order on the control ref's tip and returns the move of
+// the ref that makes it stand. The caller makes that move inside its own
+// transaction, so that the order and what goes with it are one.
+func Ordered(repo *git.Repo, signer git.Signer, o Order) (git.RefUpdate, error) {
+	if !slices.Contains(verbs(), o.Verb) {
+		return git.RefUpdate{}, fmt.Errorf("write the order %q: %w", o.Verb, ErrUnknownVerb)
+	}
+	tip, err := repo.Tip(git.Control)
+	if err != nil {
+		return git.RefUpdate{}, fmt.Errorf("read %s: %w", git.Control, err)
+	}
+	line := order{o.Verb, o.Arg, o.Reason, o.By.When.UTC(), fmt.Sprintf("%s <%s>", o.By.Name, o.By.Email)}
+	return appendTo(repo, tip, git.RefUpdate{Ref: git.Control, Old: tip}, logMessage{o.subject(), []any{line}, o.By, signer})
+}
+
+func (o Order) subject() string { return strings.TrimSpace(o.Verb + " " + o.Arg) }
 
 func verbs() []string {
 	return []string{
