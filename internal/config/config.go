@@ -45,7 +45,25 @@ type Check struct {
 	History  bool
 	Sandbox  bool
 	Remote   string // the forge's name of the check; empty when Run is set
+	// Renamed are other names of the forge under which the same check is
+	// accepted, while a rename makes its way.
+	Renamed    []string
+	Quarantine Quarantine
 }
+
+// A Quarantine takes a required check out of the judgement for a while. Its zero
+// value is none.
+type Quarantine struct {
+	Owner  string // who gets the check well again
+	Until  time.Time
+	Reason string
+}
+
+// Active reports whether the quarantine holds at a moment.
+func (q Quarantine) Active(now time.Time) bool { return !q.Until.IsZero() && now.Before(q.Until) }
+
+// Expired reports whether there is a quarantine that is over at a moment.
+func (q Quarantine) Expired(now time.Time) bool { return !q.Until.IsZero() && !now.Before(q.Until) }
 
 // A Queue says how changes land.
 type Queue struct {
@@ -80,6 +98,7 @@ type Green struct {
 	Repair     []string // revert, subset, agent, prefix: in the order to try
 	Tags       string   // daily, all or none
 	StaleAfter time.Duration
+	Soak       time.Duration // how long a tree has to stay accepted before it becomes green; 0: not at all
 	DebtLimit  int
 	Protected  []string // globs
 	Signers    []string // lines of an allowed signers file
@@ -217,8 +236,9 @@ func (c Config) NeedChecks() error {
 }
 
 // Def is the hash of all that decides what a run of the check means: 16 hex
-// digits. The name is not in it, for evidence names the check beside it, nor is
-// Required, which judges the verdict and does not change it.
+// digits. The name is not in it, for evidence names the check beside it, nor are
+// Required and Quarantine, which judge the verdict and do not change it, nor is
+// Renamed, so that evidence under either name is evidence of the one check.
 func (k Check) Def() string {
 	def, err := json.Marshal([]any{"check/1", k.Run, k.Timeout.String(), k.Report, k.History, k.Sandbox, k.Remote})
 	if err != nil {

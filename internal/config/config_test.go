@@ -306,6 +306,60 @@ func TestDef(t *testing.T) {
 	}
 }
 
+func TestG05Quarantine(t *testing.T) {
+	parse := func(check string) (Check, error) {
+		c, err := Parse([]byte("checks: [{name: a, " + check + "}]"))
+		if err != nil {
+			return Check{}, err
+		}
+		return c.Checks[0], nil
+	}
+	got, err := parse("run: x, quarantine: {owner: ann@example.com, until: 2030-01-31, reason: port taken}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := time.Date(2030, 2, 1, 0, 0, 0, 0, time.UTC)
+	if want := (Quarantine{Owner: "ann@example.com", Until: end, Reason: "port taken"}); got.Quarantine != want {
+		t.Errorf("got %+v, want %+v", got.Quarantine, want)
+	}
+	if plain, _ := parse("run: x"); plain.Def() != got.Def() || plain.Quarantine.Active(end) || plain.Quarantine.Expired(end) {
+		t.Errorf("a check without quarantine: %+v, want none and the same definition", plain)
+	}
+	for _, tt := range []struct {
+		at      time.Time
+		active  bool
+		expired bool
+	}{{end.Add(-time.Second), true, false}, {end, false, true}, {end.AddDate(1, 0, 0), false, true}} {
+		if a, e := got.Quarantine.Active(tt.at), got.Quarantine.Expired(tt.at); a != tt.active || e != tt.expired {
+			t.Errorf("at %s: active %v and expired %v, want %v and %v", tt.at, a, e, tt.active, tt.expired)
+		}
+	}
+	if got, err := parse("run: x, quarantine: {owner: a, until: 2030-01-31T12:00:00+02:00}"); err != nil || got.Quarantine.Until.Hour() != 10 {
+		t.Errorf("a time with a zone: %+v, %v; want 10:00 UTC", got.Quarantine, err)
+	}
+	for _, bad := range []string{"{owner: a}", "{until: 2030-01-31}", "{owner: a, until: soon}", "{owner: '', until: 2030-01-31}", "true", "{owner: a, until: 2030-01-31, by: b}"} {
+		if _, err := parse("run: x, quarantine: " + bad); err == nil {
+			t.Errorf("quarantine: %s is taken", bad)
+		}
+	}
+}
+
+func TestG13Renamed(t *testing.T) {
+	c, err := Parse([]byte("checks: [{name: a, remote: test, renamed: [test-linux]}]\ngreen: {soak: 1h}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Checks[0].Renamed; len(got) != 1 || got[0] != "test-linux" {
+		t.Errorf("renamed: %q, want test-linux", got)
+	}
+	if c.Green.Soak != time.Hour {
+		t.Errorf("soak: %s, want 1h", c.Green.Soak)
+	}
+	if _, err := Parse([]byte("checks: [{name: a, run: x, renamed: [b]}]")); err == nil {
+		t.Error("renamed is taken without remote")
+	}
+}
+
 func TestAccessors(t *testing.T) {
 	c, err := Parse([]byte("checks: [{name: a, run: x}, {name: b, run: y, required: false}]\nqueue: {smoke: [b]}"))
 	if err != nil {

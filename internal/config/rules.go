@@ -107,6 +107,18 @@ func duration(s string) (time.Duration, error) {
 	return 0, refuse(hint, "%q is not a duration above zero", s)
 }
 
+// moment is a time, or a day, which is meant to its end in UTC.
+func moment(s string) (time.Time, error) {
+	if at, err := time.Parse(time.RFC3339, s); err == nil {
+		return at.UTC(), nil
+	}
+	day, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		return time.Time{}, refuse("as in 2030-01-31 or 2030-01-31T12:00:00Z", "%q is not a day or time", s)
+	}
+	return day.AddDate(0, 0, 1), nil
+}
+
 // size is a number of bytes: 5MiB, 64KiB, 1.5GB, 4096.
 func size(s string) (int64, error) {
 	units := []string{"KiB", "MiB", "GiB", "TiB", "kB", "KB", "MB", "GB", "TB", "B"}

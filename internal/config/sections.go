@@ -104,14 +104,16 @@ func (r *reader) check(n *yaml.Node, key string) (Check, bool) {
 	k := Check{Timeout: defaultTimeout, Report: "none", Required: true}
 	before := len(r.faults)
 	seen := r.object(n, key, fields{
-		"name":     scalar(r, &k.Name, checkName),
-		"run":      scalar(r, &k.Run, command),
-		"timeout":  scalar(r, &k.Timeout, duration),
-		"report":   scalar(r, &k.Report, report),
-		"required": scalar(r, &k.Required, boolean),
-		"history":  scalar(r, &k.History, boolean),
-		"sandbox":  scalar(r, &k.Sandbox, boolean),
-		"remote":   scalar(r, &k.Remote, text),
+		"name":       scalar(r, &k.Name, checkName),
+		"run":        scalar(r, &k.Run, command),
+		"timeout":    scalar(r, &k.Timeout, duration),
+		"report":     scalar(r, &k.Report, report),
+		"required":   scalar(r, &k.Required, boolean),
+		"history":    scalar(r, &k.History, boolean),
+		"sandbox":    scalar(r, &k.Sandbox, boolean),
+		"remote":     scalar(r, &k.Remote, text),
+		"renamed":    list(r, &k.Renamed, text),
+		"quarantine": func(n *yaml.Node, key string) { r.quarantine(n, key, &k.Quarantine) },
 	})
 	if n.Kind != yaml.MappingNode {
 		return k, false
@@ -128,8 +130,22 @@ func (r *reader) check(n *yaml.Node, key string) (Check, bool) {
 				r.fault(seen[own], join(key, own), refuse("drop one of them", "does not go with remote: the forge runs that check"))
 			}
 		}
+	} else if seen["renamed"] != nil {
+		r.fault(seen["renamed"], join(key, "renamed"), refuse("", "goes with remote only: it lists other names of the forge"))
 	}
 	return k, len(r.faults) == before
+}
+
+// quarantine wants an owner and an end: one without either is for ever.
+func (r *reader) quarantine(n *yaml.Node, key string, q *Quarantine) {
+	seen := r.object(n, key, fields{
+		"owner":  scalar(r, &q.Owner, text),
+		"until":  scalar(r, &q.Until, moment),
+		"reason": scalar(r, &q.Reason, text),
+	})
+	if n.Kind == yaml.MappingNode && (seen["owner"] == nil || seen["until"] == nil) {
+		r.fault(n, key, refuse("as in {owner: ann@example.com, until: 2030-01-31, reason: the port is taken at times}", "wants both owner and until"))
+	}
 }
 
 func (r *reader) queue(n *yaml.Node, key string, q *Queue) map[string]*yaml.Node {
@@ -176,6 +192,7 @@ func (r *reader) green(n *yaml.Node, key string, g *Green) {
 		"repair":      list(r, &g.Repair, oneOf("revert", "subset", "agent", "prefix")),
 		"tags":        scalar(r, &g.Tags, oneOf("daily", "all", "none")),
 		"stale_after": scalar(r, &g.StaleAfter, duration),
+		"soak":        scalar(r, &g.Soak, duration),
 		"debt_limit":  scalar(r, &g.DebtLimit, within(0, 1_000_000)),
 		"protected":   list(r, &g.Protected, glob),
 		"signers":     list(r, &g.Signers, signer),

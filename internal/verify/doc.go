@@ -31,7 +31,16 @@
 //	cancelled by us                                 no line at all
 //
 // Several runs of one check on one tree: without a failure one pass is enough
-// and what was unknown or broken does not taint it; a failure is never erased,
-// only outvoted: passed needs strictly more passes than failures, so at least
-// two of three. This is provisional until green's posterior replaces it.
+// and what was unknown or broken does not taint it. A failure is never erased:
+// after one, passes and failures are weighed by Bayes with noise on both sides
+// (Noise). A good tree fails with the probability f that the ledger tells of this
+// check on other trees; a bad one, a priori one in fifty, fails with s on a grid.
+// The check is passed again when the tree is good with 95 % (Sure): after 4, 2 or
+// 1 passes where f is .5, 2 or 5 %. Until then it is failed; Outcome.Again says
+// whether another run would tell more, Outcome.Missing how many passes clear it.
+//
+// A check in quarantine (config.Quarantine) is judged and reported like any other
+// and left out of the report's verdict; when the quarantine is over the check is
+// unknown, whatever its runs say. Report.Since is when the verdict became passed,
+// which a soak is measured from.
 package verify

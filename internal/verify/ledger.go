@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -115,22 +116,29 @@ func (l *Ledger) runs(t topic) (counts, hints []Run, err error) {
 	if err := l.refresh(); err != nil {
 		return nil, nil, err
 	}
-	best := map[string]Run{}
 	for _, one := range l.topics[t] {
 		if !l.counts(one) {
 			hints = append(hints, one.run)
+		}
+	}
+	counts = l.counting(l.topics[t])
+	slices.SortFunc(counts, byTime)
+	slices.SortFunc(hints, byTime)
+	return counts, hints, nil
+}
+
+// counting are the runs that count, one a key, in no order.
+func (l *Ledger) counting(lines []*line) []Run {
+	best := map[string]Run{}
+	for _, one := range lines {
+		if !l.counts(one) {
 			continue
 		}
 		if have, ok := best[one.run.Key]; !ok || rank(one.run.Verdict) < rank(have.Verdict) {
 			best[one.run.Key] = one.run
 		}
 	}
-	for _, run := range best {
-		counts = append(counts, run)
-	}
-	slices.SortFunc(counts, byTime)
-	slices.SortFunc(hints, byTime)
-	return counts, hints, nil
+	return slices.Collect(maps.Values(best))
 }
 
 func byTime(a, b Run) int {

@@ -28,11 +28,28 @@ type Outcome struct {
 	Spool    string    // path of the whole output of that run
 	Last     time.Time // when the newest run ended
 	Evidence []string  // keys of the runs that count, oldest first
+
+	Good  float64   // probability that the tree is good by this check; 0 without a pass or failure
+	Flake float64   // how often the check is believed to fail on a good tree
+	Since time.Time // when it became passed, and it has been since; zero: it is not
+	Again bool      // another run now would tell more: neither a pass nor a failure is sure
+
+	// Quarantine is the check's own. While it lasts, the report's verdicts leave
+	// the check out; when it is over, Verdict is Unknown whatever the runs say.
+	Quarantine  config.Quarantine
+	Quarantined bool // it lasts
+}
+
+// Missing is how many passes in a row would make the tree good by this check
+// with the given confidence; 0: it is.
+func (o Outcome) Missing(confidence float64) int {
+	return Noise{Flake: o.Flake}.Missing(o.Passes, o.Fails, confidence)
 }
 
 // sum is the outcome of a check from the runs that count, oldest first.
-func sum(check config.Check, runs []Run) Outcome {
-	o := Outcome{Check: check.Name, Def: check.Def(), Required: check.Required, Verdict: Combine(runs), Runs: len(runs), Evidence: []string{}}
+func sum(check config.Check, runs []Run, noise Noise) Outcome {
+	o := Outcome{Check: check.Name, Def: check.Def(), Required: check.Required, Verdict: Combine(runs, noise), Runs: len(runs), Evidence: []string{}}
+	o.Flake = noise.filled().Flake
 	for _, r := range runs {
 		o.Evidence = append(o.Evidence, r.Key)
 		switch {
@@ -57,8 +74,49 @@ func sum(check config.Check, runs []Run) Outcome {
 	case len(runs) == 0:
 		o.Cause, o.Why = CauseAbsent, "never run on this tree"
 	}
-	if o.Verdict == Passed && o.Fails > 0 {
-		o.Why = fmt.Sprintf("passed %d times and failed %d times", o.Passes, o.Fails)
+	if o.Passes+o.Fails > 0 {
+		o.Good = noise.Good(o.Passes, o.Fails)
+	}
+	if o.Passes > 0 && o.Fails > 0 {
+		o.Why = fmt.Sprintf("passed %d times and failed %d times: good with %.4g %%", o.Passes, o.Fails, 100*o.Good)
+	}
+	o.Since = since(runs, noise)
+	return o
+}
+
+// since is when the runs that ended first made the check passed for good.
+func since(runs []Run, noise Noise) time.Time {
+	var at time.Time
+	for i, r := range runs {
+		switch v := Combine(runs[:i+1], noise); {
+		case v != Passed:
+			at = time.Time{}
+		case at.IsZero():
+			at = r.Finished
+		}
+	}
+	return at
+}
+
+// undecidedRuns bounds the runs that are made for certainty: what they leave
+// open stays failed.
+const undecidedRuns = 24
+
+// undecided reports whether the check failed and neither verdict is sure yet.
+func (o Outcome) undecided() bool {
+	return o.Fails > 0 && o.Good > 1-Sure && o.Good < Sure && o.Passes+o.Fails < undecidedRuns
+}
+
+// quarantine applies the check's quarantine as it stands at a moment.
+func (o Outcome) quarantine(check config.Check, now time.Time) Outcome {
+	q := check.Quarantine
+	o.Quarantine, o.Quarantined = q, q.Active(now)
+	switch {
+	case o.Quarantined:
+		o.Again = false
+	case q.Expired(now):
+		o.Verdict, o.Cause, o.Again, o.Since = Unknown, CauseQuarantine, false, time.Time{}
+		o.Why = fmt.Sprintf("its quarantine is over since %s: %s has to mend the check, or to prolong or remove the quarantine", q.Until.Format(time.RFC3339), q.Owner)
 	}
 	return o
 }
@@ -79,22 +137,40 @@ type Report struct {
 	Ran      int // runs made by this call
 }
 
-// Verdict is that of the required checks together: failed before broken before
-// unknown. Without any required check it is Unknown, never Passed.
+// Verdict is that of the required checks together that are in no quarantine:
+// failed before broken before unknown. Without any of them it is Unknown, never
+// Passed.
 func (r Report) Verdict() Verdict {
-	return worst(r.Outcomes, func(o Outcome) bool { return o.Required })
+	return worst(r.Outcomes, func(o Outcome) bool { return o.Required && !o.Quarantined })
 }
 
-// All is the verdict of every check together, required or not.
+// All is the verdict of every check together that is in no quarantine, required
+// or not.
 func (r Report) All() Verdict {
-	return worst(r.Outcomes, func(Outcome) bool { return true })
+	return worst(r.Outcomes, func(o Outcome) bool { return !o.Quarantined })
 }
 
-// Failing lists the required checks that are not passed.
+// Failing lists the required checks that are not passed, and in no quarantine.
 func (r Report) Failing() []Outcome {
 	return slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool {
-		return !o.Required || o.Verdict == Passed
+		return !o.Required || o.Quarantined || o.Verdict == Passed
 	})
+}
+
+// Since is when the report's verdict became passed: what a soak is measured
+// from. It comes from the ledger, so that neither a newer candidate nor a crash
+// begins it anew. Zero: the verdict is another.
+func (r Report) Since() time.Time {
+	var at time.Time
+	if r.Verdict() != Passed {
+		return at
+	}
+	for _, o := range r.Outcomes {
+		if o.Required && !o.Quarantined && o.Since.After(at) {
+			at = o.Since
+		}
+	}
+	return at
 }
 
 // Outcome is that of the check with exactly this name.

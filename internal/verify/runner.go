@@ -69,7 +69,7 @@ func (r *Runner) Judge(ctx context.Context, s Subject, checks []config.Check, ag
 	for i, check := range checks {
 		group.Go(func() error {
 			outcome, err := r.judge(ctx, job{s, check, again})
-			report.Outcomes[i] = outcome
+			report.Outcomes[i] = r.finish(outcome, check)
 			return err
 		})
 	}
@@ -87,38 +87,58 @@ func (r *Runner) Judge(ctx context.Context, s Subject, checks []config.Check, ag
 	return report, nil
 }
 
-// Known is what the ledger says of a tree; nothing is run.
-func (r *Runner) Known(s Subject, checks []config.Check) (Report, error) {
-	return r.Ledger.Known(s, checks)
-}
-
 // Known is what the ledger says of a tree; nothing is run. A check without
 // evidence is Unknown.
-func (l *Ledger) Known(s Subject, checks []config.Check) (Report, error) {
+func (r *Runner) Known(s Subject, checks []config.Check) (Report, error) {
 	if len(checks) == 0 {
 		return Report{}, fmt.Errorf("judge %s: %w", cmp.Or(s.Commit, s.Tree).Short(), config.ErrNoChecks)
 	}
-	s, err := s.strip(l.repo)
+	s, err := s.strip(r.Repo)
 	if err != nil {
 		return Report{}, err
 	}
 	report := Report{Tree: s.Tree}
 	for _, check := range checks {
-		outcome, err := l.known(s, check)
+		outcome, err := r.Ledger.known(s, check)
 		if err != nil {
 			return Report{}, err
 		}
-		report.Outcomes = append(report.Outcomes, outcome)
+		report.Outcomes = append(report.Outcomes, r.finish(outcome, check))
 	}
 	return report, nil
 }
 
+// Needs lists the checks that have to run on a tree, once more or at all, before
+// it can be said whether it is good: those without a pass or failure, as often as
+// that is worth it for the moment, and those that failed while neither verdict is
+// sure. Judge with again runs them; nothing is run here.
+func (r *Runner) Needs(s Subject, checks []config.Check) ([]config.Check, error) {
+	report, err := r.Known(s, checks)
+	if err != nil {
+		return nil, err
+	}
+	var needs []config.Check
+	for i, o := range report.Outcomes {
+		if o.Again {
+			needs = append(needs, checks[i])
+		}
+	}
+	return needs, nil
+}
+
+// finish adds to an outcome what depends on the moment.
+func (r *Runner) finish(o Outcome, check config.Check) Outcome {
+	o.Again = check.Remote == "" && !check.Sandbox && (o.undecided() || !r.settled(o))
+	return o.quarantine(check, r.Now())
+}
+
 func (l *Ledger) known(s Subject, check config.Check) (Outcome, error) {
-	runs, _, err := l.runs(topicOf(s, check))
+	t := topicOf(s, check)
+	runs, _, err := l.runs(t)
 	if err != nil {
 		return Outcome{}, err
 	}
-	return sum(check, runs), nil
+	return sum(check, runs, l.noise(t, runs)), nil
 }
 
 // strip fills in the tree and takes tasks/ out of it.

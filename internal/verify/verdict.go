@@ -38,6 +38,8 @@ const (
 	CauseKilled    Cause = "killed"    // a SIGKILL that greenward did not send
 	CauseWorkspace Cause = "workspace" // the run could not be set up
 	CauseSandbox   Cause = "sandbox"   // a sandbox was wanted and there is none
+
+	CauseQuarantine Cause = "quarantine" // the check's quarantine is over
 )
 
 // Causes that a forge's run can have besides.
@@ -166,7 +168,7 @@ func adoptAbsence(c Conclusion) Finding {
 
 // Combine is the verdict of several runs of one check on one tree; see the
 // package comment. Their order does not matter, only their times.
-func Combine(runs []Run) Verdict {
+func Combine(runs []Run, noise Noise) Verdict {
 	var passes, fails int
 	last := Run{Verdict: Unknown}
 	for _, r := range runs {
@@ -182,10 +184,10 @@ func Combine(runs []Run) Verdict {
 		}
 	}
 	switch {
-	case passes > fails:
+	case fails == 0 && passes == 0:
+		return last.Verdict
+	case fails == 0 || passes > 0 && noise.Good(passes, fails) >= Sure:
 		return Passed
-	case fails > 0:
-		return Failed
 	}
-	return last.Verdict
+	return Failed
 }

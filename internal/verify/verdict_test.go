@@ -108,7 +108,7 @@ func TestCombine(t *testing.T) {
 		{"the newest of what says nothing", []Run{at(1, Broken), at(2, Unknown)}, Unknown},
 	}
 	for _, tt := range tests {
-		if got := Combine(tt.runs); got != tt.want {
+		if got := Combine(tt.runs, Noise{}); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
 		}
 	}
@@ -120,12 +120,12 @@ func TestCombineProperties(t *testing.T) {
 		runs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Run {
 			return Run{Verdict: verdict.Draw(t, "verdict"), Finished: time.Unix(rapid.Int64Range(0, 5).Draw(t, "at"), 0)}
 		}), 0, 8).Draw(t, "runs")
-		got := Combine(runs)
+		got := Combine(runs, Noise{})
 		shuffled := append([]Run(nil), runs...)
 		rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)).Shuffle(len(shuffled), func(i, j int) {
 			shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
 		})
-		if again := Combine(shuffled); again != got {
+		if again := Combine(shuffled, Noise{}); again != got {
 			t.Fatalf("order matters: %s, then %s", got, again)
 		}
 		passes, fails := 0, 0
