@@ -2,8 +2,10 @@ package git
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/hex"
 	"fmt"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -152,17 +154,22 @@ type Entry struct {
 }
 
 func parseTree(raw []byte) ([]Entry, error) {
-	var entries []Entry
+	entries := make([]Entry, 0, len(raw)/32)
 	for len(raw) > 0 {
 		head, rest, ok := bytes.Cut(raw, []byte{0})
 		mode, name, named := strings.Cut(string(head), " ")
 		if !ok || !named || len(rest) < 20 {
 			return nil, fmt.Errorf("tree entry %q is cut short", head)
 		}
-		if len(mode) == 5 {
-			mode = "0" + mode
+		switch mode {
+		case "40000":
+			mode = ModeTree
+		default:
+			if len(mode) == 5 {
+				mode = "0" + mode
+			}
 		}
-		entries = append(entries, Entry{mode, name, Hash(fmt.Sprintf("%x", rest[:20]))})
+		entries = append(entries, Entry{mode, name, Hash(hex.EncodeToString(rest[:20]))})
 		raw = rest[20:]
 	}
 	return entries, nil
@@ -171,31 +178,48 @@ func parseTree(raw []byte) ([]Entry, error) {
 // formatTree is the stored form of a tree, in git's order: a directory sorts as
 // if its name ended with a slash.
 func formatTree(entries []Entry) ([]byte, error) {
-	sorted := append([]Entry(nil), entries...)
-	key := func(e Entry) string {
-		if e.Mode == ModeTree {
-			return e.Name + "/"
-		}
-		return e.Name
+	if !slices.IsSortedFunc(entries, treeOrder) {
+		entries = slices.Clone(entries)
+		slices.SortFunc(entries, treeOrder)
 	}
-	sort.Slice(sorted, func(i, j int) bool { return key(sorted[i]) < key(sorted[j]) })
-	var b bytes.Buffer
-	for i, e := range sorted {
+	data := make([]byte, 0, 48*len(entries))
+	for i, e := range entries {
 		if err := checkName(e.Name); err != nil {
 			return nil, err
 		}
-		if i > 0 && sorted[i-1].Name == e.Name {
+		if i > 0 && entries[i-1].Name == e.Name {
 			return nil, fmt.Errorf("tree entry %q stands twice", e.Name)
 		}
-		id := make([]byte, 20)
-		if _, err := fmt.Sscanf(string(e.Hash), "%x", &id); err != nil || len(id) != 20 {
+		data = append(data, strings.TrimPrefix(e.Mode, "0")...)
+		data = append(data, ' ')
+		data = append(data, e.Name...)
+		data = append(data, 0)
+		var err error
+		if data, err = hex.AppendDecode(data, []byte(e.Hash)); err != nil || len(e.Hash) != 40 {
 			return nil, fmt.Errorf("tree entry %q: %q is not an object id", e.Name, e.Hash)
 		}
-		b.WriteString(strings.TrimPrefix(e.Mode, "0") + " " + e.Name)
-		b.WriteByte(0)
-		b.Write(id)
 	}
-	return b.Bytes(), nil
+	return data, nil
+}
+
+// treeOrder is git's order of the entries of a tree.
+func treeOrder(a, b Entry) int {
+	n := min(len(a.Name), len(b.Name))
+	if c := strings.Compare(a.Name[:n], b.Name[:n]); c != 0 {
+		return c
+	}
+	return cmp.Compare(endOf(a, n), endOf(b, n))
+}
+
+// endOf is the byte that a name has at n in the order of trees.
+func endOf(e Entry, n int) int {
+	switch {
+	case n < len(e.Name):
+		return int(e.Name[n])
+	case e.Mode == ModeTree:
+		return '/'
+	}
+	return 0
 }
 
 // checkName refuses what a tree must never hold, in any letter case.

@@ -1,14 +1,15 @@
 package git
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"iter"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
 // RefValue is a ref and what it points at.
@@ -18,27 +19,20 @@ type RefValue struct {
 }
 
 // Resolve is what ref points at now, or ErrNotFound. A symbolic ref is followed.
+// It reads git's own files, loose before packed, as git does.
 func (r *Repo) Resolve(ref Ref) (Hash, error) {
-	var found Hash
-	err := r.with(func(s *filesystem.Storage) error {
-		name := plumbing.ReferenceName(ref)
-		for range 5 {
-			value, err := s.Reference(name)
-			if err != nil {
-				return err
-			}
-			if value.Type() == plumbing.HashReference {
-				found = Hash(value.Hash().String())
-				return nil
-			}
-			name = value.Target()
+	name := ref
+	for range 5 {
+		h, target, err := r.readRef(name)
+		if err != nil {
+			return "", fmt.Errorf("resolve %s: %w", ref, err)
 		}
-		return fmt.Errorf("symbolic refs %q lead round in a circle", ref)
-	})
-	if err != nil {
-		return "", fmt.Errorf("resolve %s: %w", ref, err)
+		if target == "" {
+			return h, nil
+		}
+		name = target
 	}
-	return found, nil
+	return "", fmt.Errorf("resolve %s: symbolic refs lead round in a circle", ref)
 }
 
 // Tip is Resolve, with the zero Hash for a ref that is not there.
@@ -52,15 +46,8 @@ func (r *Repo) Tip(ref Ref) (Hash, error) {
 
 // HeadRef is the ref that HEAD names, or the zero Ref when it is detached.
 func (r *Repo) HeadRef() (Ref, error) {
-	var found Ref
-	err := r.with(func(s *filesystem.Storage) error {
-		value, err := s.Reference(plumbing.HEAD)
-		if err == nil && value.Type() == plumbing.SymbolicReference {
-			found = Ref(value.Target())
-		}
-		return err
-	})
-	return found, err
+	_, target, err := r.readRef("HEAD")
+	return target, err
 }
 
 // Commit reads a commit.
@@ -105,14 +92,11 @@ func (r *Repo) Entries(treeish Hash, dir string) ([]Entry, error) {
 		}
 		tree = entry.Hash
 	}
-	if tree == EmptyTree {
-		return nil, nil
-	}
-	_, raw, err := r.object(plumbing.TreeObject, tree)
+	entries, err := r.treeEntries(tree)
 	if err != nil {
 		return nil, fmt.Errorf("list %q: %w", dir, err)
 	}
-	return parseTree(raw)
+	return slices.Clone(entries), nil
 }
 
 // Lookup is the entry at a path of a commit or tree, or ErrNotFound.
@@ -126,7 +110,7 @@ func (r *Repo) Lookup(treeish Hash, name string) (Entry, error) {
 		if found.Mode != ModeTree {
 			return Entry{}, fmt.Errorf("path %q in %s: %w", name, treeish.Short(), ErrNotFound)
 		}
-		entries, err := r.Entries(found.Hash, "")
+		entries, err := r.treeEntries(found.Hash)
 		if err != nil {
 			return Entry{}, err
 		}
@@ -148,7 +132,7 @@ func (r *Repo) Lookup(treeish Hash, name string) (Entry, error) {
 // Blob reads a blob.
 func (r *Repo) Blob(h Hash) ([]byte, error) {
 	_, data, err := r.object(plumbing.BlobObject, h)
-	return data, err
+	return bytes.Clone(data), err
 }
 
 // File reads the file at a path of a commit or tree, or gives ErrNotFound. A

@@ -12,15 +12,18 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
-// reader reads objects and refs in process through go-git. A go-git store does
-// not notice that git repacked under it, so a miss is asked once more of a store
-// opened anew.
+// reader reads objects in process through go-git. A go-git store does not notice
+// that git repacked under it, so a miss is asked once more of a store opened anew.
+// Commits and trees are kept for a while: an object never changes.
 type reader struct {
 	mu    sync.Mutex
 	store *filesystem.Storage
+	kept  keeper
+	packs packedRefs
+	stage *stage // objects that are not in the repository yet; nil: none
 }
 
-// objectCache bounds what the reader keeps of decoded objects.
+// objectCache bounds what go-git keeps of decoded objects.
 const objectCache = 64 << 20
 
 func open(dir string) *filesystem.Storage {
@@ -29,6 +32,9 @@ func open(dir string) *filesystem.Storage {
 
 // with runs read on the store, and on a fresh one when something was missing.
 func (r *Repo) with(read func(*filesystem.Storage) error) error {
+	if r.of != nil {
+		return r.of.with(read)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.store == nil {
@@ -45,14 +51,46 @@ func (r *Repo) with(read func(*filesystem.Storage) error) error {
 	return err
 }
 
-// object reads one object; kind is plumbing.AnyObject where any will do.
+// object reads one object; kind is plumbing.AnyObject where any will do. The data
+// is shared: it must not be changed.
 func (r *Repo) object(kind plumbing.ObjectType, h Hash) (plumbing.ObjectType, []byte, error) {
+	if r.of != nil {
+		return r.of.object(kind, h)
+	}
 	if _, err := ParseHash(string(h)); err != nil {
 		return 0, nil, fmt.Errorf("read object: %w", err)
 	}
-	var data []byte
-	var found plumbing.ObjectType
-	err := r.with(func(s *filesystem.Storage) error {
+	found, data, ok := r.remembered(h)
+	if !ok {
+		var err error
+		if found, data, err = r.fetchObject(h); err != nil {
+			return 0, nil, fmt.Errorf("read object %s: %w", h.Short(), err)
+		}
+		r.kept.keep(h, found, data)
+	}
+	if kind != plumbing.AnyObject && kind != found {
+		return 0, nil, fmt.Errorf("object %s is a %s; a %s is wanted: %w", h.Short(), found, kind, ErrNotFound)
+	}
+	return found, data, nil
+}
+
+// remembered is an object that is held in memory.
+func (r *Repo) remembered(h Hash) (plumbing.ObjectType, []byte, bool) {
+	if kind, data, ok := r.kept.find(h); ok {
+		return kind, data, true
+	}
+	r.mu.Lock()
+	s := r.stage
+	r.mu.Unlock()
+	if s == nil {
+		return 0, nil, false
+	}
+	o, ok := s.find(h)
+	return o.kind, o.data, ok
+}
+
+func (r *Repo) fetchObject(h Hash) (found plumbing.ObjectType, data []byte, err error) {
+	err = r.with(func(s *filesystem.Storage) error {
 		o, err := s.EncodedObject(plumbing.AnyObject, plumbing.NewHash(string(h)))
 		if err != nil {
 			return err
@@ -65,11 +103,102 @@ func (r *Repo) object(kind plumbing.ObjectType, h Hash) (plumbing.ObjectType, []
 		found = o.Type()
 		return errors.Join(err, in.Close())
 	})
+	return found, data, err
+}
+
+// keptBytes bounds what a keeper holds.
+const keptBytes = 48 << 20
+
+// keeper holds commits and trees that were read or written lately, in two
+// generations: when the young one is full it becomes the old one, and the old
+// one goes.
+type keeper struct {
+	mu         sync.Mutex
+	young, old map[Hash]object
+	size       int // of young
+}
+
+// object is a git object as it is stored.
+type object struct {
+	kind    plumbing.ObjectType
+	data    []byte
+	entries []Entry // of a tree, once it was parsed
+}
+
+func (k *keeper) find(h Hash) (plumbing.ObjectType, []byte, bool) {
+	o, ok := k.get(h)
+	return o.kind, o.data, ok
+}
+
+func (k *keeper) get(h Hash) (object, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if o, ok := k.young[h]; ok {
+		return o, true
+	}
+	o, ok := k.old[h]
+	if ok {
+		k.put(h, o)
+	}
+	return o, ok
+}
+
+// keep remembers an object, unless it is a file: those are read once.
+func (k *keeper) keep(h Hash, kind plumbing.ObjectType, data []byte) {
+	if kind != plumbing.CommitObject && kind != plumbing.TreeObject {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.put(h, object{kind: kind, data: data})
+}
+
+// parsed remembers the entries of a tree that is kept.
+func (k *keeper) parsed(h Hash, entries []Entry) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if o, ok := k.young[h]; ok {
+		o.entries = entries
+		k.young[h] = o
+		k.size += entrySize * len(entries)
+	}
+}
+
+// entrySize is about what a parsed entry takes.
+const entrySize = 120
+
+func (k *keeper) put(h Hash, o object) {
+	if k.size > keptBytes/2 || k.young == nil {
+		k.young, k.old, k.size = map[Hash]object{}, k.young, 0
+	}
+	if _, ok := k.young[h]; ok {
+		return
+	}
+	k.young[h] = o
+	k.size += len(o.data) + entrySize*(1+len(o.entries))
+}
+
+// treeEntries are the entries of a tree, in stored order. They are shared: they
+// must not be changed.
+func (r *Repo) treeEntries(tree Hash) ([]Entry, error) {
+	if r.of != nil {
+		return r.of.treeEntries(tree)
+	}
+	if tree == EmptyTree {
+		return nil, nil
+	}
+	if o, ok := r.kept.get(tree); ok && o.entries != nil {
+		return o.entries, nil
+	}
+	_, raw, err := r.object(plumbing.TreeObject, tree)
 	if err != nil {
-		return 0, nil, fmt.Errorf("read object %s: %w", h.Short(), err)
+		return nil, err
 	}
-	if kind != plumbing.AnyObject && kind != found {
-		return 0, nil, fmt.Errorf("object %s is a %s; a %s is wanted: %w", h.Short(), found, kind, ErrNotFound)
+	entries, err := parseTree(raw)
+	if err != nil {
+		return nil, fmt.Errorf("read tree %s: %w", tree.Short(), err)
 	}
-	return found, data, nil
+	r.kept.keep(tree, plumbing.TreeObject, raw)
+	r.kept.parsed(tree, entries)
+	return entries, nil
 }

@@ -27,6 +27,7 @@ const local = 10 * time.Minute
 type Repo struct {
 	dir  string // absolute git directory
 	host proc.Host
+	of   *Repo // what a Stage stands on: reads go there
 	reader
 }
 
