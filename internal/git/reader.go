@@ -20,14 +20,17 @@ type reader struct {
 	store *filesystem.Storage
 	kept  keeper
 	packs packedRefs
-	stage *stage // objects that are not in the repository yet; nil: none
+	stage *stage    // objects that are not in the repository yet; nil: none
+	zips  sync.Pool // of compressors
 }
 
 // objectCache bounds what go-git keeps of decoded objects.
 const objectCache = 64 << 20
 
+// open keeps packs open: opened for each object, ten thousand small ones take
+// twice the time. Whoever drops the store closes them.
 func open(dir string) *filesystem.Storage {
-	return filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(objectCache), filesystem.Options{AlternatesFS: osfs.New("/")})
+	return filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(objectCache), filesystem.Options{AlternatesFS: osfs.New("/"), KeepDescriptors: true})
 }
 
 // with runs read on the store, and on a fresh one when something was missing.
@@ -42,6 +45,7 @@ func (r *Repo) with(read func(*filesystem.Storage) error) error {
 	} else if err := read(r.store); err == nil {
 		return nil
 	} else {
+		_ = r.store.Close() // packs that were only read: nothing can be lost
 		r.store = open(r.dir)
 	}
 	err := read(r.store)
