@@ -245,7 +245,7 @@ func (l *Lander) inspect(ctx context.Context, from, to git.Hash, task string) (*
 			return nil, err
 		}
 	}
-	return l.gate(from, to, paths)
+	return l.gate(from, to)
 }
 
 // quotePaths makes paths fit for JSON: what is no UTF-8 or holds control

@@ -7,29 +7,6 @@ import (
 	"greenward/internal/gittest"
 )
 
-func TestMarkers(t *testing.T) {
-	t.Parallel()
-	conflict := "<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n"
-	for text, want := range map[string]int{
-		"":                                  0,
-		conflict:                            1,
-		"x\n" + conflict + "y\n" + conflict: 2,
-		"<<<<<<< a\r\n1\r\n=======\r\n2\r\n>>>>>>> b\r\n":    1,
-		"<<<<<<<\na\n||||||| base\nx\n=======\nb\n>>>>>>>\n": 1,
-		"Heading\n=======\n\ntext\n":                         0,
-		"Heading\n=======\n>>>>>>> quoted\n":                 0,
-		"> <<<<<<< a\n> =======\n> >>>>>>> b\n":              0,
-		"<<<<<<< a\n========\n>>>>>>> b\n":                   0,
-		"<<<<<<<< a\n=======\n>>>>>>>> b\n":                  0,
-		"<<<<<<< a\nno middle\n>>>>>>> b\n":                  0,
-		"\x00" + conflict:                                    0,
-	} {
-		if got := markers([]byte(text)); got != want {
-			t.Errorf("markers(%q) = %d, want %d", text, got, want)
-		}
-	}
-}
-
 func TestGate(t *testing.T) {
 	t.Parallel()
 	conflict := "<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n"

@@ -17,6 +17,7 @@ import (
 	"greenward/internal/merge"
 	"greenward/internal/proc"
 	"greenward/internal/verify"
+	"greenward/queue/gate"
 )
 
 // Judge gives a verdict on a tree; verify.Runner does.
@@ -55,6 +56,7 @@ type Lander struct {
 	commits  map[git.Hash]Waiting
 	pass     pass
 	judgedBy policyCache
+	rules    *gate.Gate
 }
 
 // Landing is what one call decided.
