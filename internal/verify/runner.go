@@ -35,7 +35,7 @@ type Subject struct {
 type Runner struct {
 	Repo   *git.Repo         // required
 	Ledger *Ledger           // required: the ledger of Repo, which trusts Signer's key
-	State  string            // required: directory for work/ and runs/
+	State  string            // required: directory for work/, turns/ and runs/
 	Signer git.Signer        // required: the hub's key
 	Now    func() time.Time  // required
 	Host   proc.Host         // what checks may see of the environment is taken from here
@@ -68,7 +68,7 @@ func (r *Runner) Judge(ctx context.Context, s Subject, checks []config.Check, ag
 	var group errgroup.Group // without a context: one check's trouble does not waste the others' runs
 	for i, check := range checks {
 		group.Go(func() error {
-			outcome, err := r.judge(ctx, job{s, check, again})
+			outcome, err := r.judge(ctx, job{Subject: s, check: check, again: again})
 			report.Outcomes[i] = r.finish(outcome, check)
 			return err
 		})
@@ -155,8 +155,9 @@ func (s Subject) strip(repo *git.Repo) (Subject, error) {
 // job is one check to be judged on a subject that is stripped.
 type job struct {
 	Subject
-	check config.Check
-	again bool // run it whatever is known
+	check  config.Check
+	again  bool // run it whatever is known
+	before int  // runs that were known when it was asked for
 }
 
 // judge is Judge for one check.
@@ -170,21 +171,47 @@ func (r *Runner) judge(ctx context.Context, j job) (Outcome, error) {
 		known.Why = "sandbox: true is wanted, and checks cannot be confined here; set it to false to run unconfined"
 		return known, nil
 	}
-	slot, err := acquire(ctx, filepath.Join(r.State, "work"), r.Slots)
+	j.before = known.Runs
+	release, err := alone(ctx, filepath.Join(r.turns(), "judging"), topicOf(j.Subject, j.check))
 	if err != nil {
-		if ctx.Err() != nil {
-			return known, err
-		}
-		now := r.Now()
-		return r.record(ctx, j, result{finding: Finding{Broken, CauseWorkspace, err.Error()}, started: now, finished: now, id: newID(now)})
+		return r.unable(ctx, j, known, err)
+	}
+	outcome, err := r.judgeAlone(ctx, j)
+	return outcome, errors.Join(err, release())
+}
+
+// judgeAlone is judge while nobody else runs the same check on the same tree.
+func (r *Runner) judgeAlone(ctx context.Context, j job) (Outcome, error) {
+	known, err := r.Ledger.known(j.Subject, j.check)
+	if err != nil || r.answered(known, j) {
+		return known, err
+	}
+	slot, err := acquire(ctx, r.turns(), filepath.Join(r.State, "work"), r.Slots)
+	if err != nil {
+		return r.unable(ctx, j, known, err)
 	}
 	outcome, err := r.judgeIn(ctx, slot, j)
 	return outcome, errors.Join(err, slot.release())
 }
 
+// answered reports whether somebody else made the run that j asks for, while we
+// waited for our turn.
+func (r *Runner) answered(known Outcome, j job) bool {
+	return known.Runs > j.before || !j.again && r.settled(known)
+}
+
+// unable records that the machine has no place to run a check in.
+func (r *Runner) unable(ctx context.Context, j job, known Outcome, err error) (Outcome, error) {
+	if ctx.Err() != nil {
+		return known, err
+	}
+	now := r.Now()
+	return r.record(ctx, j, result{finding: Finding{Broken, CauseWorkspace, err.Error()}, started: now, finished: now, id: newID(now)})
+}
+
 func (r *Runner) judgeIn(ctx context.Context, slot slot, j job) (Outcome, error) {
-	known, err := r.Ledger.known(j.Subject, j.check) // somebody else may have run it while we waited
-	if err != nil || !j.again && r.settled(known) {
+	known, err := r.Ledger.known(j.Subject, j.check) // another host may have run it while we waited
+	if err != nil || r.answered(known, j) {
 		return known, err
 	}
 	j.again = j.again || known.Runs > 0
@@ -337,6 +364,9 @@ func (r *Runner) record(ctx context.Context, j job, done result) (Outcome, error
 	}
 	return outcome, nil
 }
+
+// turns is where the lock files are that order who runs what when.
+func (r *Runner) turns() string { return filepath.Join(r.State, "turns") }
 
 func (r *Runner) spools() string { return filepath.Join(r.State, "runs", "checks") }
 

@@ -407,7 +407,7 @@ func TestChecksRunInParallelWithinTheSlots(t *testing.T) {
 	if report.Verdict() != Passed || report.Ran != 4 {
 		t.Errorf("got %+v", report)
 	}
-	release, err := proc.Lock(filepath.Join(b.runner.State, "work", "check-0.lock"))
+	release, err := proc.Lock(filepath.Join(b.runner.State, "turns", "check-0.lock"))
 	if err != nil {
 		t.Fatal(err)
 	}

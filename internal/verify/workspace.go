@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,40 +16,6 @@ import (
 	"greenward/internal/git"
 	"greenward/internal/proc"
 )
-
-// slot is the right to run one check. Its directory is the same every time, so
-// that caches which know a file by its path are of use.
-type slot struct {
-	dir     string
-	release func() error
-}
-
-// slotPoll is about how often a free slot is looked for.
-const slotPoll = 20 * time.Millisecond
-
-// acquire waits for one of n slots below work. Slots are lock files, so every
-// process on the hub shares them; a process that dies gives its slots back.
-func acquire(ctx context.Context, work string, n int) (slot, error) {
-	if err := os.MkdirAll(work, 0o755); err != nil {
-		return slot{}, fmt.Errorf("make the check directory: %w", err)
-	}
-	for {
-		for i := range max(n, 1) {
-			dir := filepath.Join(work, "check-"+strconv.Itoa(i))
-			release, err := proc.Lock(dir + ".lock")
-			if errors.Is(err, proc.ErrLocked) {
-				continue
-			}
-			if err != nil {
-				return slot{}, fmt.Errorf("take a check slot: %w", err)
-			}
-			return slot{dir: dir, release: release}, nil
-		}
-		if err := pause(ctx, slotPoll/2+rand.N(slotPoll)); err != nil {
-			return slot{}, err
-		}
-	}
-}
 
 // prepare puts fresh content into the slot: the subject's tree as one commit, or
 // its history. What a killed process left there is ended and removed first.
