@@ -67,9 +67,22 @@ func (r *Repo) RevParse(ctx context.Context, rev string) (Hash, error) {
 
 // ChangedPaths lists the paths that differ between two commits or trees, both
 // sides of a rename, in git's order.
-func (r *Repo) ChangedPaths(ctx context.Context, from, to Hash) ([]string, error) {
-	out, err := r.git(ctx, "diff-tree", "-r", "-z", "--no-renames", "--name-only", string(from), string(to), "--")
-	return splitNul(out), err
+func (r *Repo) ChangedPaths(_ context.Context, from, to Hash) ([]string, error) {
+	var trees [2]Hash
+	for i, h := range []Hash{from, to} {
+		var err error
+		if trees[i], err = r.TreeOf(h); err != nil {
+			return nil, fmt.Errorf("compare %s with %s: %w", from.Short(), to.Short(), err)
+		}
+	}
+	var found []string
+	if trees[0] == trees[1] {
+		return nil, nil
+	}
+	if err := r.changed("", trees[0], trees[1], &found); err != nil {
+		return nil, fmt.Errorf("compare %s with %s: %w", from.Short(), to.Short(), err)
+	}
+	return found, nil
 }
 
 // Numstat tells for every path that differs between two commits or trees how many
@@ -100,19 +113,19 @@ func (r *Repo) PatchID(ctx context.Context, commit Hash) (string, error) {
 	return strings.TrimSpace(id), err
 }
 
-// ProveTrailers asks git what it reads in a message and gives an error unless
-// that is want.
+// ProveTrailers gives an error unless git reads want, and nothing else, as the
+// trailers of a message. Git is asked only where the message has something in it
+// that plainTrailers does not know the meaning of.
 func (r *Repo) ProveTrailers(ctx context.Context, message string, want Trailers) error {
+	if plainTrailers(message, want) {
+		return nil
+	}
 	out, err := r.command(ctx, call{args: []string{"interpret-trailers", "--parse"}, stdin: strings.NewReader(message)})
 	if err != nil {
 		return err
 	}
-	var b strings.Builder
-	for _, t := range want {
-		b.WriteString(t.Key + ": " + t.Value + "\n")
-	}
-	if string(out) != b.String() {
-		return fmt.Errorf("prove trailers: git reads %q where %q was written", out, b.String())
+	if string(out) != want.block() {
+		return fmt.Errorf("prove trailers: git reads %q where %q was written", out, want.block())
 	}
 	return nil
 }
@@ -158,7 +171,11 @@ func (r *Repo) MergeTree(ctx context.Context, in MergeInput) (Merged, error) {
 	}
 	m := Merged{Tree: tree}
 	if conflicted {
-		paths, messages, _ := strings.Cut(rest, "\x00\x00")
+		paths, messages, named := strings.Cut("\x00"+rest, "\x00\x00")
+		if !named {
+			paths = rest
+		}
+		paths = strings.TrimPrefix(paths, "\x00")
 		m.Conflicts, m.Messages = splitNul([]byte(paths)), messages
 		if len(m.Conflicts) == 0 {
 			m.Conflicts = []string{"."} // git named no path, yet it did not merge

@@ -1,10 +1,121 @@
 package git
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"golang.org/x/sync/errgroup"
 )
+
+// packFrom is from how many objects on a Flush writes one pack.
+const packFrom = 100
+
+// Stage collects the objects of a landing in memory: what is written through it
+// is in the repository only after Flush. Reads through it and through the
+// repository that it stands on find both. A repository has one stage; Stage may
+// be called again.
+type Stage struct {
+	*Repo
+	s *stage
+
+	// Volatile leaves it to the system when objects reach the disk: a machine that
+	// loses power may then have refs without their objects. For experiments.
+	Volatile bool
+}
+
+// Stage is the repository's stage.
+func (r *Repo) Stage() *Stage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stage == nil {
+		r.stage = &stage{objects: map[Hash]object{}}
+	}
+	return &Stage{Repo: &Repo{dir: r.dir, host: r.host, of: r}, s: r.stage}
+}
+
+// Reset forgets what was written and not flushed.
+func (s *Stage) Reset() { s.s.reset() }
+
+// Pending is how many objects wait for Flush.
+func (s *Stage) Pending() int {
+	order, _ := s.s.all(0)
+	return len(order)
+}
+
+// Flush stores what was collected, and on the disk unless Volatile: few objects
+// one by one, many as one pack, which git itself proves complete and well-formed
+// before it is seen. No ref may be moved to a collected object before.
+func (s *Stage) Flush(ctx context.Context) error {
+	order, list := s.s.all(0)
+	var err error
+	switch {
+	case len(order) == 0:
+		return nil
+	case len(order) < packFrom:
+		err = s.flushLoose(order, list)
+	default:
+		err = s.flushPack(ctx, list)
+	}
+	if err != nil {
+		return fmt.Errorf("store %d objects: %w", len(order), err)
+	}
+	for i, h := range order {
+		s.of.kept.keep(h, list[i].kind, list[i].data)
+	}
+	s.Reset()
+	return nil
+}
+
+// flushLoose stores objects one by one. Those of one call wait for the disk
+// together: it takes many at about the price of one.
+func (s *Stage) flushLoose(order []Hash, list []object) error {
+	if s.Volatile {
+		for i, h := range order {
+			if err := s.storeLoose(h, list[i], false); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var all errgroup.Group
+	for i, h := range order {
+		all.Go(func() error { return s.storeLoose(h, list[i], true) })
+	}
+	return all.Wait()
+}
+
+func (s *Stage) storeLoose(h Hash, o object, sync bool) error {
+	dir := filepath.Join(s.dir, "objects", string(h[:2]))
+	name := filepath.Join(dir, string(h[2:]))
+	if _, err := os.Stat(name); err == nil && !sync {
+		return nil // else it is written again: nothing says that the one there reached the disk
+	}
+	data, err := s.deflateLoose(o)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", o.kind, err)
+	}
+	return storeAt(dir, name, data, sync)
+}
+
+// flushPack streams a pack to git, which indexes it, checks every object and
+// that what they refer to is here, and only then gives it its name.
+func (s *Stage) flushPack(ctx context.Context, list []object) error {
+	policy := "core.fsync=committed"
+	if s.Volatile {
+		policy = "core.fsync=none"
+	}
+	pack, err := s.packOf(list)
+	if err != nil {
+		return err
+	}
+	_, err = s.command(ctx, call{args: []string{"-c", policy, "-c", "pack.writeReverseIndex=false", "index-pack", "--strict", "--stdin", "--threads=1"}, stdin: pack})
+	return err
+}
 
 // stage holds objects that are not in the repository yet, in the order in which
 // they were written.
@@ -12,6 +123,7 @@ type stage struct {
 	mu      sync.Mutex
 	objects map[Hash]object
 	order   []Hash
+	epoch   int // how often it was emptied
 }
 
 func (s *stage) find(h Hash) (object, bool) {
@@ -36,6 +148,20 @@ func (s *stage) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.objects, s.order = map[Hash]object{}, nil
+	s.epoch++
+}
+
+// since lists the objects that came after the first n of an epoch, or all of a
+// later one.
+func (s *stage) since(epoch, n int) (int, []Hash, []object) {
+	s.mu.Lock()
+	now := s.epoch
+	s.mu.Unlock()
+	if now != epoch {
+		n = 0
+	}
+	order, list := s.all(n)
+	return now, order, list
 }
 
 // all lists the objects from the n-th on.
@@ -48,4 +174,26 @@ func (s *stage) all(n int) ([]Hash, []object) {
 		list[i] = s.objects[h]
 	}
 	return order, list
+}
+
+// storeAt writes a file aside and gives it its name when it is whole.
+func storeAt(dir, name string, data []byte, sync bool) error {
+	f, err := os.CreateTemp(dir, "tmp_obj_")
+	if errors.Is(err, os.ErrNotExist) {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+		f, err = os.CreateTemp(dir, "tmp_obj_")
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if sync && err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Chmod(0o444), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return os.Rename(f.Name(), name)
 }

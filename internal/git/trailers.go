@@ -124,12 +124,47 @@ func (m Message) String() string {
 		b.WriteString("\n" + m.Body + "\n")
 	}
 	if len(m.Trailers) > 0 {
-		b.WriteString("\n")
-		for _, t := range m.Trailers {
-			b.WriteString(t.Key + ": " + t.Value + "\n")
-		}
+		b.WriteString("\n" + m.Trailers.block())
 	}
 	return b.String()
+}
+
+// block is the trailers as they end a message.
+func (t Trailers) block() string {
+	var b strings.Builder
+	for _, one := range t {
+		b.WriteString(one.Key + ": " + one.Value + "\n")
+	}
+	return b.String()
+}
+
+// plainTrailers reports whether git is sure to read exactly these trailers, at
+// least one, in a message: they are its last paragraph, not its first, each on a
+// line of its own; no line could be a comment or the divider before a patch; and
+// there is no control character.
+func plainTrailers(message string, want Trailers) bool {
+	head, ok := strings.CutSuffix(message, "\n\n"+want.block())
+	if !ok || len(want) == 0 || head == "" {
+		return false
+	}
+	for _, t := range want {
+		if !isKey(t.Key) || t.Value == "" || strings.TrimSpace(t.Value) != t.Value || strings.Contains(t.Value, "\n") {
+			return false
+		}
+	}
+	first := true
+	for line := range strings.SplitSeq(message, "\n") {
+		if strings.HasPrefix(line, "---") || strings.HasPrefix(line, "#") || first && strings.TrimSpace(line) == "" {
+			return false
+		}
+		for i := range len(line) {
+			if line[i] < 0x20 || line[i] == 0x7f {
+				return false
+			}
+		}
+		first = false
+	}
+	return true
 }
 
 // Guard is a copy whose body cannot hide the trailers from git: a line that git

@@ -1,19 +1,19 @@
 package git
 
 import (
-	"bytes"
-	"compress/zlib"
 	"crypto/sha1" //nolint:gosec // git's object names are SHA-1
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
 )
 
 // WriteBlob stores data.
-func (r *Repo) WriteBlob(data []byte) (Hash, error) { return r.write("blob", data) }
+func (r *Repo) WriteBlob(data []byte) (Hash, error) { return r.write(plumbing.BlobObject, data) }
 
 // WriteTree stores a tree; the entries may come in any order. The empty tree is
 // stored too.
@@ -22,7 +22,7 @@ func (r *Repo) WriteTree(entries []Entry) (Hash, error) {
 	if err != nil {
 		return "", fmt.Errorf("write tree: %w", err)
 	}
-	return r.write("tree", data)
+	return r.write(plumbing.TreeObject, data)
 }
 
 // CommitInput is a commit to be written.
@@ -56,48 +56,39 @@ func (r *Repo) WriteCommit(in CommitInput) (Hash, error) {
 		}
 		signature = "gpgsig " + strings.ReplaceAll(strings.TrimRight(armored, "\n"), "\n", "\n ") + "\n"
 	}
-	return r.write("commit", []byte(head.String()+signature+"\n"+in.Message))
+	return r.write(plumbing.CommitObject, []byte(head.String()+signature+"\n"+in.Message))
 }
 
 // write stores one loose object, whole or not at all: it is written aside and
-// renamed, so that a killed process leaves at worst a stray temporary file.
-func (r *Repo) write(kind string, data []byte) (Hash, error) {
-	header := fmt.Appendf(nil, "%s %d\x00", kind, len(data))
-	sum := sha1.New() //nolint:gosec // git's object names are SHA-1
-	sum.Write(header)
-	sum.Write(data)
-	h := Hash(fmt.Sprintf("%x", sum.Sum(nil)))
+// renamed, so that a killed process leaves at worst a stray temporary file. On a
+// Stage it is only collected.
+func (r *Repo) write(kind plumbing.ObjectType, data []byte) (Hash, error) {
+	h := nameOf(kind, data)
+	if r.of != nil {
+		r.of.stage.add(h, kind, data)
+		return h, nil
+	}
 	dir := filepath.Join(r.dir, "objects", string(h[:2]))
 	name := filepath.Join(dir, string(h[2:]))
 	if _, err := os.Stat(name); err == nil {
 		return h, nil
 	}
-	var packed bytes.Buffer
-	z := zlib.NewWriter(&packed)
-	_, headErr := z.Write(header)
-	_, dataErr := z.Write(data)
-	if err := errors.Join(headErr, dataErr, z.Close()); err != nil {
-		return "", fmt.Errorf("write %s: %w", kind, err)
+	file, err := r.deflateLoose(object{kind: kind, data: data})
+	if err == nil {
+		err = storeAt(dir, name, file, false)
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("write %s: %w", kind, err)
-	}
-	if err := writeAside(dir, name, packed.Bytes()); err != nil {
+	if err != nil {
 		return "", fmt.Errorf("write %s %s: %w", kind, h.Short(), err)
 	}
 	return h, nil
 }
 
-func writeAside(dir, name string, data []byte) error {
-	f, err := os.CreateTemp(dir, "tmp_obj_")
-	if err != nil {
-		return err
-	}
-	_, writeErr := f.Write(data)
-	if err := errors.Join(writeErr, f.Chmod(0o444), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return os.Rename(f.Name(), name)
+// nameOf is the name that git gives an object.
+func nameOf(kind plumbing.ObjectType, data []byte) Hash {
+	sum := sha1.New() //nolint:gosec // git's object names are SHA-1
+	sum.Write(fmt.Appendf(nil, "%s %d\x00", kind, len(data)))
+	sum.Write(data)
+	return Hash(hex.EncodeToString(sum.Sum(nil)))
 }
 
 // Edit is one path to change in a tree.
