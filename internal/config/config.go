@@ -235,6 +235,12 @@ func (c Config) NeedChecks() error {
 	return ErrNoChecks
 }
 
+// Answers reports whether the forge's check of this name gives the verdict of k:
+// its remote name or one of those that it was renamed from or to, whole.
+func (k Check) Answers(name string) bool {
+	return k.Remote != "" && (name == k.Remote || slices.Contains(k.Renamed, name))
+}
+
 // Def is the hash of all that decides what a run of the check means: 16 hex
 // digits. The name is not in it, for evidence names the check beside it, nor are
 // Required and Quarantine, which judge the verdict and do not change it, nor is

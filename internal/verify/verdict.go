@@ -114,6 +114,7 @@ type Conclusion struct {
 	NotNeeded   bool   // our own evaluation of an applicability rule says that this tree does not need the check
 	NeutralOK   bool   // the policy accepts neutral
 	EditsCI     bool   // the commit edits the definition of the workflow
+	NoTests     bool   // its report says that no test ran
 }
 
 // Adopt is the verdict of a forge's run. It never takes the absence of a run
@@ -121,7 +122,7 @@ type Conclusion struct {
 func Adopt(c Conclusion) Finding {
 	switch c.Name {
 	case "success":
-		if !c.Reached {
+		if !c.Reached || c.NoTests {
 			return Finding{Unknown, CauseEmpty, "the forge says success, but nothing ran"}
 		}
 		return Finding{Verdict: Passed}
@@ -131,6 +132,8 @@ func Adopt(c Conclusion) Finding {
 			return Finding{Broken, CauseCancelled, "the forge says failure, but its test step was cancelled"}
 		case !c.Reached:
 			return Finding{Broken, CauseWorkspace, "the forge says failure before the check itself began"}
+		case c.NoTests:
+			return Finding{Unknown, CauseEmpty, "the forge says failure, but no test ran"}
 		}
 		return Finding{Failed, CauseExit, "the forge says failure"}
 	case "timed_out":

@@ -58,6 +58,7 @@ func TestG23EveryConclusionOfAForge(t *testing.T) {
 		{Conclusion{Name: "failure", Reached: true}, Failed},
 		{Conclusion{Name: "failure"}, Broken},
 		{Conclusion{Name: "failure", Reached: true, Interrupted: true}, Broken},
+		{Conclusion{Name: "failure", Reached: true, NoTests: true}, Unknown},
 		{Conclusion{Name: "timed_out", Reached: true}, Unknown},
 		{Conclusion{Name: "cancelled"}, Unknown},
 		{Conclusion{Name: "stale"}, Unknown},
