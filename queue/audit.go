@@ -5,6 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"greenward/internal/git"
 	"greenward/internal/journal"
@@ -13,59 +17,109 @@ import (
 
 // AuditReport is what `audit` prints.
 type AuditReport struct {
-	Commits    int        `json:"commits"` // commits of main that were recomputed
+	Commits    int        `json:"commits"`   // commits of main that were recomputed
+	Unchecked  int        `json:"unchecked"` // commits of others whose inputs nothing records
 	Mismatches []Mismatch `json:"mismatches"`
 }
 
-// Mismatch is a commit of main that is not what its entry makes of its parent.
+// Mismatch is a commit of main that is not what its inputs make.
 type Mismatch struct {
 	Commit   git.Hash `json:"commit"`
 	Expected string   `json:"expected"` // a tree, or what should be there
 	Actual   string   `json:"actual"`
 }
 
-// Audit recomputes every tree that the queue landed on main after from, up to
-// to (zero: all of main), from nothing but the log, the submitted commits and
-// git's merge. It shares no code with the landing: no shortcut, no commit
-// writer, and it trusts no tree that it did not make itself.
+// auditAtOnce is how many commits are recomputed at the same time.
+const auditAtOnce = 3
+
+// Audit recomputes every tree on main after from, up to to (zero: all of main).
 func Audit(ctx context.Context, hub *git.Hub, from, to git.Hash) (AuditReport, error) {
-	out := AuditReport{Mismatches: []Mismatch{}}
 	if to.IsZero() {
 		var err error
 		if to, err = hub.Resolve("refs/heads/main"); err != nil {
-			return out, fmt.Errorf("audit: %w", err)
+			return AuditReport{}, fmt.Errorf("audit: %w", err)
 		}
 	}
-	list, err := hub.RevList(ctx, []git.Hash{to}, []git.Hash{from}, "--first-parent")
+	return AuditRange(ctx, hub.Repo, from, to)
+}
+
+// AuditRange recomputes the trees of a first-parent history, of any repository.
+// What the queue landed is made anew from the log, the submitted commits and
+// git's merge; what others merged or squashed, from its parents or the head of
+// its pull request. It shares no code with the landing: no shortcut, no commit
+// writer, and it trusts no tree that it did not make itself. Commits whose inputs
+// are not recorded are searched for what they undo in passing.
+func AuditRange(ctx context.Context, repo *git.Repo, from, to git.Hash) (AuditReport, error) {
+	out := AuditReport{Mismatches: []Mismatch{}}
+	list, err := repo.RawLog(ctx, from, to)
 	if err != nil {
 		return out, fmt.Errorf("audit: %w", err)
 	}
-	onMain := make(map[git.Hash]bool, len(list))
-	for _, h := range list {
-		onMain[h] = true
+	at := make(map[git.Hash]int, len(list))
+	for i, c := range list {
+		at[c.Hash] = i
 	}
-	log, err := journal.LoadQueue(hub.Repo)
+	log, err := journal.LoadQueue(repo)
 	if err != nil {
 		return out, err
 	}
+	var tasks []func(context.Context) (AuditReport, error)
+	ours := map[git.Hash]bool{}
 	for _, d := range log.All() {
 		newest, _ := log.Find(d.Entry)
-		if d.State != journal.Landed || newest.State != journal.Landed || d.Landed == nil || d.Onto == nil || !onMain[*d.Landed] {
+		if d.State != journal.Landed || newest.State != journal.Landed || d.Landed == nil || d.Onto == nil {
 			continue
 		}
-		a := auditor{hub: hub, d: d, out: &out}
-		if err := a.run(ctx); err != nil {
-			return out, fmt.Errorf("audit %s: %w", d.Entry, err)
+		last, in := at[*d.Landed]
+		if !in {
+			continue
 		}
+		for i := last; i < len(list) && list[i].Hash != *d.Onto; i++ {
+			ours[list[i].Hash] = true
+		}
+		tasks = append(tasks, func(ctx context.Context) (AuditReport, error) {
+			a := auditor{hub: repo, d: d}
+			if err := a.run(ctx); err != nil {
+				return a.out, fmt.Errorf("audit %s: %w", d.Entry, err)
+			}
+			return a.out, nil
+		})
 	}
-	return out, nil
+	others, err := foreign(repo, list, ours)
+	if err != nil {
+		return out, err
+	}
+	return gather(ctx, append(tasks, others...), at)
+}
+
+// gather runs the recomputations and adds up what they found, the oldest commit
+// first.
+func gather(ctx context.Context, tasks []func(context.Context) (AuditReport, error), at map[git.Hash]int) (AuditReport, error) {
+	out := AuditReport{Mismatches: []Mismatch{}}
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(auditAtOnce)
+	for _, task := range tasks {
+		g.Go(func() error {
+			one, err := task(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			out.Commits += one.Commits
+			out.Unchecked += one.Unchecked
+			out.Mismatches = append(out.Mismatches, one.Mismatches...)
+			return err
+		})
+	}
+	err := g.Wait()
+	slices.SortStableFunc(out.Mismatches, func(a, b Mismatch) int { return cmp.Compare(at[b.Commit], at[a.Commit]) })
+	return out, err
 }
 
 // auditor recomputes one landing.
 type auditor struct {
-	hub *git.Hub
+	hub *git.Repo
 	d   journal.Decision
-	out *AuditReport
+	out AuditReport
 }
 
 func (a *auditor) mismatch(commit git.Hash, expected, actual string) {
@@ -129,14 +183,18 @@ func (a *auditor) chain() ([]git.Commit, error) {
 // recompute gives the trees that the entry makes, oldest first.
 func (a *auditor) recompute(ctx context.Context) ([]git.Hash, error) {
 	onto, head := *a.d.Onto, a.d.Head
-	bases, err := a.hub.MergeBases(ctx, onto, head)
-	if err != nil {
-		return nil, err
-	}
-	base := git.Hash("")
+	var base git.Hash
 	if a.d.Base != nil {
 		base = *a.d.Base
-	} else if len(bases) > 0 {
+	}
+	var bases []git.Hash
+	if base.IsZero() || a.d.Method != merge.Rebase {
+		var err error
+		if bases, err = a.hub.MergeBases(ctx, onto, head); err != nil {
+			return nil, err
+		}
+	}
+	if base.IsZero() && len(bases) > 0 {
 		base = bases[0]
 	}
 	if a.d.Method != merge.Rebase {

@@ -254,7 +254,7 @@ func TestAuditFindsATreeThatIsNotItsMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := Audit(t.Context(), w.hub, "", "")
-	want := AuditReport{Commits: 1, Mismatches: []Mismatch{{l, w.git("rev-parse", landed+"^{tree}"), w.git("rev-parse", base+"^{tree}")}}}
+	want := AuditReport{Commits: 1, Unchecked: 1, Mismatches: []Mismatch{{l, w.git("rev-parse", landed+"^{tree}"), w.git("rev-parse", base+"^{tree}")}}}
 	if diff := cmp.Diff(want, report); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
