@@ -59,7 +59,9 @@ func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding
 	if f := l.wellFormed(w); f != nil {
 		return f, nil
 	}
-	change, err := merge.Find(ctx, l.Hub.Repo, merge.FindInput{Head: w.Head, Main: tip, Green: l.pass.green, Landed: l.landed})
+	change, err := merge.Find(ctx, l.Hub.Repo, merge.FindInput{
+		Head: w.Head, Main: tip, Green: l.pass.green, Landed: l.landed, Known: l.known, Show: l.stage.Flush,
+	})
 	if errors.Is(err, merge.ErrUnrelated) {
 		return &Found{Reason: journal.ReasonInvalid, Detail: "the change shares no history with main: base it on main"}, nil
 	}
@@ -92,6 +94,15 @@ func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding
 	}
 	if held.task != "" {
 		l.pass.claims[w.Entry] = held
+	}
+	if !l.state.judged { // else the verdict decides whether it is part of main
+		if out.Method == merge.Merge {
+			l.known.Plan(w.Head)
+			for _, c := range change.Commits {
+				l.known.Plan(c.Hash)
+			}
+		}
+		l.known.Plan(out.Commits...)
 	}
 	return &Merged{Tip: out.Tip, Base: change.Base, Method: out.Method, Task: held.task, Note: out.Note}, nil
 }

@@ -142,8 +142,7 @@ func (WakeAt) effect()   {}
 // Step is the whole queue. It reads no clock, no git, no network, and logs
 // nothing. The state given is not changed.
 func (s State) Step(e Event, now time.Time) (State, []Effect) {
-	s.plan = slices.Clone(s.plan)
-	s.waiting = slices.Clone(s.waiting)
+	s.plan = slices.Clone(s.plan) // waiting is only ever cut at its front
 	switch e := e.(type) {
 	case Read:
 		return s.read(e, now)

@@ -16,7 +16,7 @@ import (
 
 // judge asks the Judge for a verdict on a candidate.
 func (l *Lander) judge(ctx context.Context, e JudgeTip) (Event, error) {
-	if err := l.setBuilding(e.Entry); err != nil {
+	if err := errors.Join(l.setBuilding(e.Entry), l.stage.Flush(ctx)); err != nil {
 		return nil, err
 	}
 	report, err := l.Judge.Judge(ctx, verify.Subject{Commit: e.Tip}, l.checks(), false)

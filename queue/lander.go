@@ -47,10 +47,16 @@ type Lander struct {
 	Green git.Ref          // default: refs/heads/green
 	Held  func() *string   // why the queue is held; nil: it is not
 
+	// Volatile leaves it to the system when a landing reaches the disk. For experiments.
+	Volatile bool
+
 	mu       sync.Mutex
 	state    State
 	log      *journal.QueueLog
+	stage    *git.Stage
+	merger   *git.Merger
 	session  *merge.Session
+	known    *merge.Known
 	seen     map[string]int // entry to order of first sight
 	sights   int
 	commits  map[git.Hash]Waiting
@@ -68,11 +74,28 @@ type Landing struct {
 }
 
 // Once processes the queue until no waiting entry can be decided further.
-func (l *Lander) Once(ctx context.Context) (Landing, error) {
+func (l *Lander) Once(ctx context.Context) (landing Landing, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	landing, _, err := l.once(ctx)
+	defer func() { err = errors.Join(err, l.close()) }()
+	landing, _, err = l.once(ctx)
 	return landing, err
+}
+
+// close ends the git that merges; it is started again when it is needed.
+func (l *Lander) close() error {
+	if l.merger == nil {
+		return nil
+	}
+	return l.merger.Close()
+}
+
+// Merges is how the merges so far were made.
+func (l *Lander) Merges() git.Merges {
+	if l.merger == nil {
+		return git.Merges{}
+	}
+	return l.merger.Merges()
 }
 
 func (l *Lander) once(ctx context.Context) (Landing, time.Time, error) {
@@ -100,7 +123,12 @@ func (l *Lander) once(ctx context.Context) (Landing, time.Time, error) {
 
 // Watch processes the queue whenever wake says so, and every two seconds, until
 // ctx ends. What goes wrong is logged and tried again.
-func (l *Lander) Watch(ctx context.Context, wake <-chan struct{}) error {
+func (l *Lander) Watch(ctx context.Context, wake <-chan struct{}) (err error) {
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		err = errors.Join(err, l.close())
+	}()
 	for {
 		l.mu.Lock()
 		_, at, err := l.once(ctx)
@@ -163,6 +191,9 @@ func (l *Lander) onePass(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if err := l.known.Begin(ctx, l.pass.main, l.pass.green); err != nil {
+		return false, err
+	}
 	events := []Event{first}
 	for len(events) > 0 {
 		var effects []Effect
@@ -206,9 +237,13 @@ func (l *Lander) open() error {
 		if err != nil {
 			return err
 		}
-		l.log, l.session = log, merge.New(l.Hub.Repo)
+		l.log, l.stage = log, l.Hub.Stage()
+		l.stage.Volatile = l.Volatile
+		l.merger, l.known = l.stage.Merger(), merge.NewKnown(l.Hub.Repo)
+		l.session = merge.With(l.stage.Repo, l.merger)
 		l.seen, l.commits = map[string]int{}, map[git.Hash]Waiting{}
 	}
+	l.stage.Reset() // of a pass that raced
 	return l.log.Refresh()
 }
 

@@ -38,6 +38,9 @@ func (l *Lander) record(ctx context.Context, e Record) (Event, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := l.stage.Flush(ctx); err != nil {
+		return nil, fmt.Errorf("land %d entries: %w", len(e.Decisions), err)
+	}
 	l.at("record before")
 	err = l.transact(ctx, subject(e.Decisions), updates)
 	if race, lost := errors.AsType[*git.RaceError](err); lost {
@@ -114,7 +117,7 @@ func (l *Lander) updates(e Record) ([]git.RefUpdate, error) {
 	for i, d := range e.Decisions {
 		lines[i] = d
 	}
-	log, err := journal.Append(l.Hub.Repo, git.QueueLog, subject(e.Decisions), lines, Committer(l.Now()))
+	log, err := journal.Append(l.stage.Repo, git.QueueLog, subject(e.Decisions), lines, Committer(l.Now()))
 	if err != nil {
 		return nil, err
 	}

@@ -182,7 +182,7 @@ func (l *Lander) requeue(ctx context.Context, main git.Hash, last []journal.Deci
 		}
 		zerolog.Ctx(ctx).Warn().Str("change", d.Entry).Msg("interrupted landing put back in the queue")
 	}
-	log, err := journal.Append(l.Hub.Repo, git.QueueLog, "put interrupted landings back in the queue", lines, Committer(l.Now()))
+	log, err := l.append(ctx, "put interrupted landings back in the queue", lines)
 	if err != nil {
 		return err
 	}
@@ -191,6 +191,15 @@ func (l *Lander) requeue(ctx context.Context, main git.Hash, last []journal.Deci
 		return fmt.Errorf("put interrupted landings back in the queue: %w", err)
 	}
 	return l.log.Refresh()
+}
+
+// append writes lines for the log and gives the move that makes them true.
+func (l *Lander) append(ctx context.Context, subject string, lines []any) (git.RefUpdate, error) {
+	log, err := journal.Append(l.stage.Repo, git.QueueLog, subject, lines, Committer(l.Now()))
+	if err != nil {
+		return log, err
+	}
+	return log, l.stage.Flush(ctx)
 }
 
 // finishRefs does what else a torn transaction left undone: claims that end
@@ -265,7 +274,7 @@ func (l *Lander) adopt(ctx context.Context, main git.Hash) error {
 		detail := "main was set back or rewritten by hand"
 		lines = []any{l.adopted(main, from, detail)}
 	}
-	log, err := journal.Append(l.Hub.Repo, git.QueueLog, "adopted "+main.Short(), lines, Committer(l.Now()))
+	log, err := l.append(ctx, "adopted "+main.Short(), lines)
 	if err != nil {
 		return err
 	}

@@ -80,6 +80,9 @@ func (r *Repo) object(kind plumbing.ObjectType, h Hash) (plumbing.ObjectType, []
 
 // remembered is an object that is held in memory.
 func (r *Repo) remembered(h Hash) (plumbing.ObjectType, []byte, bool) {
+	if r.of != nil {
+		return r.of.remembered(h)
+	}
 	if kind, data, ok := r.kept.find(h); ok {
 		return kind, data, true
 	}

@@ -9,6 +9,9 @@ import (
 
 // Size is the length of an object in bytes, read without its content.
 func (r *Repo) Size(h Hash) (int64, error) {
+	if _, data, ok := r.remembered(h); ok {
+		return int64(len(data)), nil
+	}
 	var size int64
 	err := r.with(func(s *filesystem.Storage) error {
 		var err error

@@ -37,12 +37,46 @@ type FindInput struct {
 	// Landed reports whether a head of that name has landed already, under
 	// other commit names: what it brought is not landed again. Nil: none has.
 	Landed func(git.Hash) bool
+
+	// Known finds most changes without git. Nil: git is asked about each.
+	Known *Known
+	// Show makes Main visible to git before git is asked. Nil: it is.
+	Show func(context.Context) error
 }
 
 // Find works out what head adds: its commits that are neither on main nor on
 // green nor in a change below it that has landed.
 func Find(ctx context.Context, repo *git.Repo, in FindInput) (Change, error) {
+	c, found, err := in.line()
+	if err != nil {
+		return c, err
+	}
+	if !found {
+		if c, err = ask(ctx, repo, in); err != nil {
+			return c, err
+		}
+	}
+	if c.Linear && in.Landed != nil {
+		c.skipLanded(in.Landed)
+	}
+	return c, nil
+}
+
+func (in FindInput) line() (Change, bool, error) {
+	if in.Known == nil {
+		return Change{}, false, nil
+	}
+	return in.Known.line(in.Head)
+}
+
+// ask has git list the commits.
+func ask(ctx context.Context, repo *git.Repo, in FindInput) (Change, error) {
 	c := Change{Head: in.Head, Linear: true}
+	if in.Show != nil {
+		if err := in.Show(ctx); err != nil {
+			return c, fmt.Errorf("show git what is planned: %w", err)
+		}
+	}
 	list, err := repo.RevList(ctx, []git.Hash{in.Head}, []git.Hash{in.Main, in.Green}, "--reverse", "--topo-order")
 	if err != nil {
 		return c, fmt.Errorf("list the commits of %s: %w", in.Head.Short(), err)
@@ -55,13 +89,7 @@ func Find(ctx context.Context, repo *git.Repo, in FindInput) (Change, error) {
 		c.Linear = c.Linear && len(commit.Parents) == 1
 		c.Commits = append(c.Commits, commit)
 	}
-	if err := c.findBase(ctx, repo, in); err != nil {
-		return c, err
-	}
-	if c.Linear && in.Landed != nil {
-		c.skipLanded(in.Landed)
-	}
-	return c, nil
+	return c, c.findBase(ctx, repo, in)
 }
 
 // skipLanded leaves out a change below this one that has landed under other

@@ -69,7 +69,7 @@ func (s *Session) mergeTrees(ctx context.Context, base, ours, theirs git.Hash) (
 			return git.Merged{}, fmt.Errorf("write a side of the merge: %w", err)
 		}
 	}
-	m, err := s.repo.MergeTree(ctx, git.MergeInput{Ours: sides[1], Theirs: sides[2]})
+	m, err := s.merger.MergeTree(ctx, git.MergeInput{Ours: sides[1], Theirs: sides[2]})
 	if err != nil {
 		return git.Merged{}, fmt.Errorf("merge without tasks/: %w", err)
 	}

@@ -12,11 +12,20 @@ import (
 // Session lands changes on objects, one after the other. It is safe for
 // concurrent use: it keeps nothing.
 type Session struct {
-	repo *git.Repo
+	repo   *git.Repo
+	merger Merger
+}
+
+// Merger merges commits; a git.Repo and a git.Merger do.
+type Merger interface {
+	MergeTree(ctx context.Context, in git.MergeInput) (git.Merged, error)
 }
 
 // New is a session on a repository.
-func New(repo *git.Repo) *Session { return &Session{repo: repo} }
+func New(repo *git.Repo) *Session { return With(repo, repo) }
+
+// With is a session that writes into repo and merges through merger.
+func With(repo *git.Repo, merger Merger) *Session { return &Session{repo, merger} }
 
 // Input is one change to put onto a tip.
 type Input struct {
@@ -164,7 +173,7 @@ func (s *Session) pick(ctx context.Context, tip, tree git.Hash, c git.Commit) (g
 	if base == c.Tree {
 		return tree, nil, nil
 	}
-	m, err := s.repo.MergeTree(ctx, git.MergeInput{Base: c.Parents[0], Ours: tip, Theirs: c.Hash})
+	m, err := s.merger.MergeTree(ctx, git.MergeInput{Base: c.Parents[0], Ours: tip, Theirs: c.Hash})
 	return m.Tree, m.Conflicts, err
 }
 
@@ -212,7 +221,7 @@ func (s *Session) whole(ctx context.Context, in Input) (git.Hash, []string, erro
 			return tree, nil, err
 		}
 	}
-	m, err := s.repo.MergeTree(ctx, merge)
+	m, err := s.merger.MergeTree(ctx, merge)
 	return m.Tree, m.Conflicts, err
 }
 
