@@ -207,3 +207,42 @@ func TestG18SoakBeginsWhenAFailureIsCleared(t *testing.T) {
 		t.Errorf("%s since %s, want passed since %s", o.Verdict, o.Since, want)
 	}
 }
+
+// A test that is born red has no pass before it: the first commit that has it
+// fails by its name, sure after the second run, and its parent does not.
+func TestG25BornRed(t *testing.T) {
+	b := newBench(t)
+	c := check("test", "cat report")
+	c.Report = "tap"
+	before := b.commit(t, map[string]string{"report": "1..1\nok 1 - old\n"})
+	born := b.commit(t, map[string]string{"report": "1..2\nok 1 - old\nnot ok 2 - T\n"})
+	if o := b.only(t, before, c); o.Verdict != Passed || o.Failing != nil {
+		t.Errorf("before: %+v, want passed", o)
+	}
+	b.only(t, born, c)
+	if _, err := b.runner.Judge(t.Context(), born, []config.Check{c}, true); err != nil {
+		t.Fatal(err)
+	}
+	report, err := openBench(t, b.dir, b.runner.Host).runner.Known(born, []config.Check{c}) // as another process reads it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := report.Outcomes[0]; o.Verdict != Failed || o.Fails != 2 || o.Again || len(o.Failing) != 1 || o.Failing[0] != "T" {
+		t.Errorf("born red: %+v, want failed for sure, by T", o)
+	}
+}
+
+// An artefact that the policy wants and that is not there is no pass.
+func TestG20MissingArtefact(t *testing.T) {
+	b := newBench(t)
+	s := b.commit(t, map[string]string{"a": "1\n"})
+	upload := check("bin", "test -s out/bin || echo nothing was uploaded")
+	upload.Report = "junit:out/bin.xml"
+	if report := b.judge(t, s, upload); report.Verdict() != Unknown || report.Outcomes[0].Cause != CauseEmpty {
+		t.Errorf("got %+v, want unknown for want of a report", report.Outcomes[0])
+	}
+	needed := check("needed", "test -s out/bin")
+	if report := b.judge(t, s, needed); report.Verdict() != Failed {
+		t.Errorf("got %s, want failed", report.Verdict())
+	}
+}

@@ -8,7 +8,7 @@
 //
 // A ledger line is one JSON object:
 //
-//	{key,tree,commit,check,def,run,verdict,cause,started,finished,runner,tests,why,sig}
+//	{key,tree,commit,check,def,run,verdict,cause,started,finished,runner,tests,failing,why,sig}
 //
 // key is <tree>/<check>/<def>/<run>; for a check with history: true its first
 // part is the commit. tree is the tree without tasks/. sig is an ssh signature

@@ -60,7 +60,7 @@ func (g *goReport) event(e goEvent) {
 	case "fail":
 		if e.Test != "" {
 			g.tally.Ran++
-			g.tally.fail(e.Package + "." + e.Test)
+			g.fail(e.Package + "." + e.Test)
 			g.failed[e.Package] = true
 		} else if !g.failed[e.Package] {
 			g.tally.fail(e.Package)
@@ -70,6 +70,17 @@ func (g *goReport) event(e goEvent) {
 			g.tally.fail(e.ImportPath)
 		}
 	}
+}
+
+// fail counts a failing test. One that fails because of its subtests, which came
+// just before it, is counted and not named.
+func (g *goReport) fail(name string) {
+	names := g.tally.Names
+	if len(names) > 0 && strings.HasPrefix(names[len(names)-1], clip(name)+"/") {
+		g.tally.Failed++
+		return
+	}
+	g.tally.fail(name)
 }
 
 // isChatter is what go test says of tests that are well.

@@ -23,7 +23,7 @@ type Outcome struct {
 	Timeouts int
 	Ran      int       // runs made by this call
 	Tests    int       // executed by the newest run whose report says so
-	Failing  []string  // names of failing tests of a run by this call, bounded
+	Failing  []string  // names of the tests that failed in the newest run that failed, bounded
 	Output   string    // head and tail of the newest run by this call
 	Spool    string    // path of the whole output of that run
 	Last     time.Time // when the newest run ended
@@ -62,6 +62,9 @@ func sum(check config.Check, runs []Run, noise Noise) Outcome {
 		}
 		if r.Tests != nil {
 			o.Tests = *r.Tests
+		}
+		if r.Verdict == Failed {
+			o.Failing = r.Failing
 		}
 		if r.Verdict == o.Verdict {
 			o.Cause, o.Why = r.Cause, r.Why

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -12,61 +13,6 @@ import (
 
 	"greenward/internal/config"
 )
-
-// tapReport reads the Test Anything Protocol from standard output. Subtests,
-// which are indented, are their parent's affair.
-type tapReport struct {
-	splitter
-	tally Tally
-}
-
-func newTapReport() *tapReport {
-	t := &tapReport{}
-	t.each = t.read
-	return t
-}
-
-func (t *tapReport) read(raw []byte, whole bool) {
-	line := string(raw)
-	plan, isPlan := strings.CutPrefix(line, "1..")
-	switch {
-	case !whole:
-	case isPlan && strings.TrimLeft(plan, "0123456789") != plan || strings.HasPrefix(line, "TAP version "):
-		t.tally.Seen = true
-	case strings.HasPrefix(line, "Bail out!"):
-		t.tally.Seen = true
-		t.tally.fail(line)
-	case isTapPoint(line, "ok"):
-		t.tally.Seen = true
-		if tapDirective(line, "skip") {
-			t.tally.Skipped++
-		} else {
-			t.tally.Ran++
-		}
-	case isTapPoint(line, "not ok"):
-		t.tally.Seen = true
-		t.tally.Ran++
-		if !tapDirective(line, "todo") && !tapDirective(line, "skip") {
-			t.tally.fail(strings.TrimSpace(strings.TrimPrefix(line, "not ok")))
-		}
-	}
-}
-
-func isTapPoint(line, word string) bool {
-	rest, ok := strings.CutPrefix(line, word)
-	return ok && (rest == "" || rest[0] == ' ' || rest[0] == '\t')
-}
-
-func tapDirective(line, word string) bool {
-	_, directive, ok := strings.Cut(line, "#")
-	directive = strings.TrimLeft(directive, " ")
-	return ok && len(directive) >= len(word) && strings.EqualFold(directive[:len(word)], word)
-}
-
-func (t *tapReport) finish() (*Tally, error) {
-	t.end()
-	return &t.tally, nil
-}
 
 // Bounds of what is read of JUnit reports.
 const (
@@ -145,7 +91,7 @@ func (t *Tally) readJUnit(in io.Reader) error {
 	d := xml.NewDecoder(in)
 	d.Strict = false
 	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // names only
-	name, failed, skipped := "", false, false
+	suite, name, inCase, failed, skipped := "", "", false, false, false
 	for {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
@@ -158,12 +104,15 @@ func (t *Tally) readJUnit(in io.Reader) error {
 		case xml.StartElement:
 			switch e.Name.Local {
 			case "testsuites", "testsuite":
-				t.Seen = true
+				t.Seen, suite = true, caseName(e.Attr)
 			case "testcase":
 				t.Seen = true
-				name, failed, skipped = caseName(e.Attr), false, false
+				name, inCase, failed, skipped = caseName(e.Attr), true, false, false
 			case "failure", "error":
 				failed = true
+				if t.Seen && !inCase { // such as a set-up that failed, with no test at all
+					t.fail(cmp.Or(suite, "a suite"))
+				}
 			case "skipped":
 				skipped = true
 			}
@@ -171,6 +120,7 @@ func (t *Tally) readJUnit(in io.Reader) error {
 			if e.Name.Local != "testcase" {
 				continue
 			}
+			inCase = false
 			switch {
 			case failed:
 				t.Ran++

@@ -20,6 +20,9 @@ const namespace = "greenward-ledger"
 // maxLine bounds a ledger line; a longer one is malformed.
 const maxLine = 64 << 10
 
+// maxFailing bounds the names of failing tests in a line.
+const maxFailing = 20
+
 // Run is one line of the ledger: one run of one check on one tree.
 type Run struct {
 	Key      string    `json:"key"`
@@ -33,7 +36,8 @@ type Run struct {
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`
 	Runner   string    `json:"runner"`
-	Tests    *int      `json:"tests"` // executed; null when the check has no report
+	Tests    *int      `json:"tests"`             // executed; null when the check has no report
+	Failing  []string  `json:"failing,omitempty"` // names of the tests that failed, at most maxFailing
 	Why      string    `json:"why"`
 	Sig      string    `json:"sig,omitempty"`
 }
@@ -213,8 +217,12 @@ func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 // clip shortens foreign text for a message.
 func clip(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "…"
+	if len(s) <= 80 {
+		return s
 	}
-	return s
+	end := 80
+	for end > 76 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
 }

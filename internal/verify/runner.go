@@ -345,6 +345,7 @@ func (r *Runner) record(ctx context.Context, j job, done result) (Outcome, error
 	}
 	if done.tally != nil {
 		line.Tests = &done.tally.Ran
+		line.Failing = done.tally.Names[:min(len(done.tally.Names), maxFailing)]
 	}
 	line, err := line.Signed(r.Signer)
 	if err != nil {
@@ -359,7 +360,7 @@ func (r *Runner) record(ctx context.Context, j job, done result) (Outcome, error
 		return Outcome{}, err
 	}
 	outcome.Ran, outcome.Output, outcome.Spool = 1, done.output, done.spool
-	if done.tally != nil {
+	if done.tally != nil && line.Verdict == Failed {
 		outcome.Failing = done.tally.Names
 	}
 	return outcome, nil

@@ -77,34 +77,6 @@ func TestGoReport(t *testing.T) {
 	}
 }
 
-func TestTapReport(t *testing.T) {
-	tests := []struct {
-		in   string
-		want Tally
-	}{
-		{
-			"TAP version 13\n1..4\nok 1 a\nnot ok 2 - b\n    not ok 1 inner\nok 3 # SKIP later\nnot ok 4 # TODO some day\n",
-			Tally{Seen: true, Ran: 3, Failed: 1, Skipped: 1, Names: []string{"2 - b"}},
-		},
-		{"1..0 # skipped\n", Tally{Seen: true}},
-		{"Bail out! no database\n", Tally{Seen: true, Failed: 1, Names: []string{"Bail out! no database"}}},
-		{"okay\nnothing\n1..x\n", Tally{}},
-	}
-	for _, tt := range tests {
-		r := newTapReport()
-		if _, err := r.Write([]byte(tt.in)); err != nil {
-			t.Fatal(err)
-		}
-		got, err := r.finish()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(tt.want, *got); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", tt.in, diff)
-		}
-	}
-}
-
 func TestReportsOfRealRuns(t *testing.T) {
 	const junit = `<?xml version="1.0"?><testsuites><testsuite name="s"><testcase classname="c" name="a"/>` +
 		`<testcase classname="c" name="b"><failure message="no"/></testcase><testcase name="d"><skipped/></testcase></testsuite></testsuites>`
@@ -222,23 +194,4 @@ func TestSpoolsArePruned(t *testing.T) {
 	if diff := cmp.Diff([]string{"4.log", "5.log"}, names()); diff != "" {
 		t.Errorf("by size (-want +got):\n%s", diff)
 	}
-}
-
-func FuzzReports(f *testing.F) {
-	f.Add([]byte("{\"Action\":\"fail\",\"Test\":\"a\"}\nok  \tm\t1s\n1..2\nnot ok\n<testcase><failure/></testcase>"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var junit Tally
-		if err := junit.readJUnit(strings.NewReader(string(data))); err != nil && err.Error() == "" {
-			t.Error("an error without text")
-		}
-		for _, r := range []reporter{newGoReport(proc.NewCapture(10, 10, nil)), newTapReport()} {
-			if n, err := r.Write(data); n != len(data) || err != nil {
-				t.Fatalf("wrote %d of %d: %v", n, len(data), err)
-			}
-			tally, err := r.finish()
-			if err != nil || tally.Ran < 0 || len(tally.Names) > maxNames {
-				t.Errorf("tally %+v, %v", tally, err)
-			}
-		}
-	})
 }
