@@ -7,6 +7,6 @@ func commands() []command {
 	return slices.Concat(
 		[]command{demoCommand(), initCommand(), runCommand(), workCommand(), serveCommand(), submitCommand(), landCommand()},
 		queueCommands(), greenCommands(),
-		[]command{tasksCommand(), handoffsCommand(), auditCommand()}, labCommands(),
+		[]command{tasksCommand(), handoffsCommand(), auditCommand(), fsckCommand()}, labCommands(),
 	)
 }
