@@ -6,7 +6,7 @@ import "slices"
 func commands() []command {
 	return slices.Concat(
 		[]command{demoCommand(), initCommand(), runCommand(), workCommand(), serveCommand(), submitCommand(), landCommand()},
-		queueCommands(), greenCommands(),
+		queueCommands(), greenCommands(), runsCommands(),
 		[]command{tasksCommand(), handoffsCommand(), auditCommand(), fsckCommand()}, labCommands(),
 	)
 }

@@ -185,6 +185,7 @@ func (c *Controls) apply(o order, commit git.Hash) {
 		c.Paused[o.Arg] = true
 	case VerbResume:
 		delete(c.Paused, o.Arg)
+		delete(c.Stopped, o.Arg)
 	case VerbStop:
 		c.Stopped[o.Arg] = true
 	case VerbTell:

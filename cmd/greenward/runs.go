@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"io"
+	"strings"
+	"time"
+
+	"greenward/agents"
+	"greenward/internal/journal"
+	"greenward/workflows"
+)
+
+func runsCommands() []command {
+	steer := func(name, summary, verb string) command {
+		return command{name: name, args: "RUN [REASON]", summary: summary, example: "greenward " + name + " build-a-parser-1a2b", run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
+			return func(ctx context.Context, args []string) error {
+				if len(args) == 0 {
+					return usagef("%s: say which run: greenward runs lists them", name)
+				}
+				return a.steerRun(ctx, verb, args[0], strings.Join(args[1:], " "))
+			}
+		}}
+	}
+	return []command{
+		{name: "runs", summary: "list runs: what is asked, how far it is, who pursues it", example: "greenward runs\ngreenward runs --json", run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
+			return func(ctx context.Context, args []string) error {
+				if err := noArgs(args); err != nil {
+					return err
+				}
+				return a.listRuns(ctx)
+			}
+		}},
+		{
+			name: "tell", args: "RUN MESSAGE", summary: "give the planner of a run a message; it reads it before it plans on", example: "greenward tell build-a-parser-1a2b 'leave the lexer alone'",
+			run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
+				return func(ctx context.Context, args []string) error {
+					if len(args) < 2 || strings.TrimSpace(strings.Join(args[1:], "")) == "" {
+						return usagef("tell: say which run and what: greenward tell RUN MESSAGE")
+					}
+					return a.steerRun(ctx, journal.VerbTell, args[0], strings.Join(args[1:], " "))
+				}
+			},
+		},
+		steer("pause", "let the workers of a run take on no more tasks", journal.VerbPause),
+		steer("resume", "end a pause or a stop", journal.VerbResume),
+		steer("stop", "end a run where it is; its open tasks stay open", journal.VerbStop),
+	}
+}
+
+// runs lists what main of a place knows.
+func (a *app) runs(p *place) ([]workflows.RunLine, error) {
+	signer, err := p.hub.Key()
+	if err != nil {
+		return nil, err
+	}
+	controls, err := journal.ReadControls(p.hub.Repo, append([]string{signer.Public()}, p.policy.Green.Signers...))
+	if err != nil {
+		return nil, err
+	}
+	return workflows.ListRuns(p.hub.Repo, p.tip, controls, &agents.Claims{Repo: p.hub.Repo, Now: a.now})
+}
+
+func (a *app) listRuns(ctx context.Context) error {
+	p, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	runs, err := a.runs(p)
+	if err != nil {
+		return err
+	}
+	return a.print(map[string]any{"runs": runs}, func(w io.Writer) {
+		for _, r := range runs {
+			started := "-"
+			if r.Started != nil {
+				started = r.Started.Format(time.DateTime)
+			}
+			line(w, "%-8s %-40s %s  %d open, hand-offs %v  %s", r.State, r.Run, started, r.Open, r.Handoffs, r.Goal)
+		}
+		line(w, "%d runs", len(runs))
+	})
+}
+
+// steerRun orders something of one run, which may be named by its beginning.
+func (a *app) steerRun(ctx context.Context, verb, name, reason string) error {
+	p, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	runs, err := a.runs(p)
+	if err != nil {
+		return err
+	}
+	var fits []string
+	for _, r := range runs {
+		if r.Run == name {
+			fits = []string{r.Run}
+			break
+		}
+		if strings.HasPrefix(r.Run, name) {
+			fits = append(fits, r.Run)
+		}
+	}
+	switch len(fits) {
+	case 0:
+		return usagef("%s: %q is no run here; greenward runs lists them", verb, name)
+	case 1:
+		return a.order(ctx, verb, fits[0], reason)
+	}
+	return usagef("%s: %q is the beginning of several runs: %s", verb, name, strings.Join(fits, ", "))
+}

@@ -1,0 +1,151 @@
+package workflows
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"greenward/agents"
+	"greenward/internal/git"
+	"greenward/internal/journal"
+)
+
+// States of a run beside Done, Stopped, and Failed, as a list of runs shows them.
+const (
+	Running = "running" // a living process pursues it
+	Paused  = "paused"  // its workers take on no tasks
+	Waiting = "waiting" // nobody pursues it; greenward run with the same goal goes on
+)
+
+// RunLine is one run as main and its history tell it.
+type RunLine struct {
+	Run      string         `json:"run"`
+	Goal     string         `json:"goal"` // its first line
+	State    string         `json:"state"`
+	Open     int            `json:"open"` // tasks
+	Handoffs map[string]int `json:"handoffs"`
+	Started  *time.Time     `json:"started"`
+	Ended    *time.Time     `json:"ended"`
+	Holder   *string        `json:"holder"` // the process whose planner pursues it
+}
+
+// ListRuns lists the runs that main knows, the newest first.
+func ListRuns(repo *git.Repo, main git.Hash, controls journal.Controls, claims *agents.Claims) ([]RunLine, error) {
+	l := runList{repo: repo, runs: map[string]*RunLine{}}
+	for c, err := range repo.History(main, "") {
+		if err != nil {
+			return nil, fmt.Errorf("read the runs: %w", err)
+		}
+		if err := l.read(c); err != nil {
+			return nil, fmt.Errorf("read the runs: %w", err)
+		}
+	}
+	board, err := agents.OpenTasks(repo, main, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, goal := range board.Goals {
+		if run := agents.RunOf(goal.Planner); run == goal.Planner {
+			one := l.get(run)
+			one.Goal, one.Ended, one.State = firstLine(goal.Text), nil, Waiting
+		}
+	}
+	for _, t := range board.Tasks {
+		l.get(agents.RunOf(t.ID)).Open++
+	}
+	if err := l.held(controls, claims); err != nil {
+		return nil, err
+	}
+	lines := []RunLine{}
+	for _, one := range l.runs {
+		lines = append(lines, *one)
+	}
+	slices.SortFunc(lines, func(a, b RunLine) int {
+		return cmp.Or(at(b.Started).Compare(at(a.Started)), cmp.Compare(a.Run, b.Run))
+	})
+	return lines, nil
+}
+
+// runList gathers runs by their names.
+type runList struct {
+	repo *git.Repo
+	runs map[string]*RunLine
+}
+
+func (l *runList) get(run string) *RunLine {
+	one, known := l.runs[run]
+	if !known {
+		one = &RunLine{Run: run, State: Waiting, Handoffs: map[string]int{}}
+		l.runs[run] = one
+	}
+	return one
+}
+
+// read takes what one commit of main says, newest first.
+func (l *runList) read(c git.Commit) error {
+	t, when := c.Trailers(), c.Committer.When.UTC()
+	if h, err := agents.ParseHandoff(t); err == nil {
+		one := l.get(agents.RunOf(h.Task))
+		switch {
+		case h.Task != one.Run:
+			one.Handoffs[string(h.Outcome)]++
+		case one.Ended == nil:
+			one.Ended, one.State = &when, Done
+			if h.Outcome != agents.Done {
+				one.State = Failed
+			}
+		}
+	}
+	run, begins := t.Get("Run")
+	if !begins || agents.CheckID(run) != nil {
+		return nil
+	}
+	one := l.get(run)
+	one.Started = &when // the oldest one stays
+	if one.Goal == "" {
+		text, err := l.repo.File(c.Tree, agents.GoalPath(run))
+		if err != nil {
+			return nil //nolint:nilerr // such a commit names a run and holds no goal
+		}
+		one.Goal = firstLine(string(text))
+	}
+	return nil
+}
+
+// held tells of unfinished runs what people ordered and who pursues them.
+func (l *runList) held(controls journal.Controls, claims *agents.Claims) error {
+	all, err := claims.List()
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if one, known := l.runs[c.Task]; known && one.Ended == nil && c.Owner.Pid > 0 && c.Owner.Alive() {
+			holder := fmt.Sprintf("process %d on %s", c.Owner.Pid, c.Owner.Host)
+			one.State, one.Holder = Running, &holder
+		}
+	}
+	for _, one := range l.runs {
+		switch {
+		case one.Ended != nil:
+		case controls.Stopped[one.Run]:
+			one.State = Stopped
+		case controls.Paused[one.Run]:
+			one.State = Paused
+		}
+	}
+	return nil
+}
+
+func at(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return strings.TrimSpace(strings.TrimLeft(line, "# "))
+}
