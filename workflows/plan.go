@@ -19,7 +19,7 @@ const planEvery = 500 * time.Millisecond
 // Bounds of asking a planner for whom nothing is open and nothing happened.
 const (
 	idleEvery = 250 * time.Millisecond
-	maxIdle   = 12
+	maxIdle   = 8 // about a minute in all
 )
 
 // plan wakes the planner whenever something happened that it has not seen, until

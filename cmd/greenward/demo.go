@@ -98,7 +98,7 @@ func (a *app) demo(ctx context.Context, o demoOptions) error {
 	}
 	key := "sk-demo-" + hex.EncodeToString(token)
 	a.dir, a.config = hub, ""
-	a.host = a.host.With("OPENAI_BASE_URL=http://"+listener.Addr().String()+"/v1", "OPENAI_API_KEY="+key, "GOFLAGS=")
+	a.host = a.host.With("OPENAI_BASE_URL=http://"+listener.Addr().String()+"/v1", "OPENAI_API_KEY="+key, "GOFLAGS=-vet=off")
 	a.note("demo in %s\nscripted model server at http://%s: its replies come from a script in this program, no language model is asked", dir, listener.Addr())
 
 	d := &demoRun{app: a, hub: hub, doom: make(chan struct{})}

@@ -56,7 +56,7 @@ func conversions() []job {
 func conversion(name string, factor, in, out float64) job {
 	file := "conv/" + strings.ToLower(name)
 	return job{
-		slug: "conv-" + strings.ToLower(name), title: "Add conv." + name, paths: []string{"conv/**"}, acceptance: "go vet ./conv",
+		slug: "conv-" + strings.ToLower(name), title: "Add conv." + name, paths: []string{"conv/**"}, acceptance: "go build ./conv",
 		intent: fmt.Sprintf("%s multiplies by %v. One file, one test, no other change.", name, factor),
 		files: map[string]string{
 			file + ".go":      fmt.Sprintf("package conv\n\n// %s multiplies x by %v.\nfunc %s(x float64) float64 { return x * %v }\n", name, factor, name, factor),
@@ -76,7 +76,7 @@ func sequences() []job {
 func sequence(name, formula string, n, want int) job {
 	file := "seq/" + strings.ToLower(name)
 	return job{
-		slug: "seq-" + strings.ToLower(name), title: "Add seq." + name, paths: []string{"seq/**"}, acceptance: "go vet ./seq",
+		slug: "seq-" + strings.ToLower(name), title: "Add seq." + name, paths: []string{"seq/**"}, acceptance: "go build ./seq",
 		intent: fmt.Sprintf("The n-th number is %s. One file, one test, no other change.", formula),
 		files: map[string]string{
 			file + ".go":      fmt.Sprintf("package seq\n\n// %s is the n-th number of that name.\nfunc %s(n int) int { return %s }\n", name, name, formula),
@@ -109,7 +109,7 @@ func helpers() []job {
 	helper := func(name, signature, body, call, want string) job {
 		file := "text/" + strings.ToLower(name)
 		return job{
-			slug: "text-" + strings.ToLower(name), title: "Add text." + name, paths: []string{"text/**"}, acceptance: "go vet ./text",
+			slug: "text-" + strings.ToLower(name), title: "Add text." + name, paths: []string{"text/**"}, acceptance: "go build ./text",
 			intent: "One file, one test, no other change.",
 			files: map[string]string{
 				file + ".go":      fmt.Sprintf("package text\n\nimport \"strings\"\n\n// %s is what its name says.\nfunc %s%s {\n%s}\n", name, name, signature, body),
@@ -136,7 +136,7 @@ func listings() []job {
 func listing(name string) job {
 	return job{
 		slug: "list-" + strings.ToLower(strings.ReplaceAll(name, ".", "-")), title: "List " + name + " in the catalogue", paths: []string{"catalog/**"},
-		acceptance: "go vet ./catalog", intent: "One line at the end of the list in catalog/catalog.go.", catalog: name,
+		acceptance: "go build ./catalog", intent: "One line at the end of the list in catalog/catalog.go.", catalog: name,
 	}
 }
 
@@ -144,7 +144,7 @@ func listing(name string) job {
 // its own package: every check of its own passes, and main breaks.
 func signature() job {
 	return job{
-		slug: "text-pad-filler", title: "Let text.Pad take the filler", paths: []string{"text/**"}, acceptance: "go vet ./text", broken: true,
+		slug: "text-pad-filler", title: "Let text.Pad take the filler", paths: []string{"text/**"}, acceptance: "go build ./text", broken: true,
 		intent: "Pad gets a third argument, the string that fills.",
 		commits: []commit{{
 			path: "text/text.go", message: "text: Pad takes the filler",
@@ -158,9 +158,11 @@ func signature() job {
 func again() job {
 	j := signature()
 	j.slug, j.title, j.broken = "text-pad-filler-and-callers", "Let text.Pad take the filler, and mend its callers", false
-	j.paths, j.acceptance = []string{"text/**", "report/**"}, "go vet ./text ./report"
+	j.paths, j.acceptance = []string{"text/**", "report/**"}, "go build ./text ./report"
+	pad := j.commits[0]
+	pad.new = strings.Replace(pad.new, "// Pad puts filler before s until it is width bytes long.", "// Pad puts filler before s until it is width bytes long; callers say which.", 1)
 	caller := commit{path: "report/report.go", old: "text.Pad(name, 8)", new: "text.Pad(name, 8, \" \")"}
-	j.edits, j.commits = append(j.commits, caller), nil // one commit: main does not break in between
+	j.edits, j.commits = []commit{pad, caller}, nil // one commit: main does not break in between
 	return j
 }
 
@@ -168,7 +170,7 @@ func again() job {
 // second, so that the first cannot be reverted alone: only mending forward helps.
 func median() job {
 	return job{
-		slug: "stats-single-pass", title: "Make stats.Mean a single pass", paths: []string{"stats/**"}, acceptance: "go vet ./stats", broken: true,
+		slug: "stats-single-pass", title: "Make stats.Mean a single pass", paths: []string{"stats/**"}, acceptance: "go build ./stats", broken: true,
 		intent: "Mean without a second variable for the sum, then a name for the count.",
 		commits: []commit{
 			{

@@ -17,8 +17,8 @@ const Policy = `checks:
 queue:
   policy: tolerant
 green:
-  schedule: "@every 2s"
-  repair: [revert, agent]
+  schedule: "@every 3s"
+  repair: [agent, revert]
 agents:
   workers: 8
   model: scripted

@@ -53,7 +53,7 @@ func (s Script) play(r modeltest.Request) modeltest.Reply {
 	case r.Offers("create_tasks"):
 		return s.planner(r)
 	case r.Offers("submit_fix"):
-		return at(fixup(), turns(r))
+		return at(fixup(r.FirstUser()), turns(r))
 	case r.Offers("hand_off"):
 		return s.worker(r)
 	}
@@ -181,8 +181,12 @@ func settle(j job) []modeltest.Reply {
 	}
 }
 
-// fixup is how the fixup agent mends the running mean.
-func fixup() []modeltest.Reply {
+// fixup is how the fixup agent mends the running mean. About anything else it
+// gives up, and the culprit is left out instead.
+func fixup(told string) []modeltest.Reply {
+	if !strings.Contains(told, "running mean") {
+		return []modeltest.Reply{modeltest.Use(call("give_up", map[string]any{"reason": "what the change was for has to be done again, callers included"}))}
+	}
 	return []modeltest.Reply{
 		modeltest.Use(call("read", map[string]any{"path": "stats/stats.go"})),
 		modeltest.Use(edit(mended())),

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"io"
+	"os"
+
+	"greenward/internal/git"
+	"greenward/internal/lab"
+)
+
+type landOptions struct {
+	repo, dir      string
+	changes, batch int
+	same           float64
+	noAudit        bool
+}
+
+func labLandCommand() command {
+	return command{
+		name: "lab land", args: "--repo PATH", summary: "measure landing on a copy of a real repository, beside scripts and fast-import",
+		example: "greenward lab land --repo ~/project --changes 2000 --batch 50\ngreenward lab land --repo ~/project --changes 500 --batch 1 --same-file 0.1 --json",
+		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
+			var o landOptions
+			fs.StringVar(&o.repo, "repo", "", "the `PATH` of the repository to copy; it is only read")
+			fs.StringVar(&o.dir, "dir", "", "keep the copies in `DIR` (default: a temporary directory that is removed)")
+			fs.IntVar(&o.changes, "changes", 2000, "changes to land")
+			fs.IntVar(&o.batch, "batch", 50, "landings a transaction")
+			fs.Float64Var(&o.same, "same-file", 0, "`SHARE` of the changes that touch a file another one touches")
+			fs.BoolVar(&o.noAudit, "no-audit", false, "do not recompute what was landed")
+			return func(ctx context.Context, args []string) error {
+				if err := noArgs(args); err != nil {
+					return err
+				}
+				if o.repo == "" || o.changes < 1 || o.batch < 1 || o.same < 0 || o.same > 0.5 {
+					return usagef("lab land: --repo, at least one change and a batch, and a --same-file of at most 0.5 are wanted")
+				}
+				return a.labLand(ctx, o)
+			}
+		},
+	}
+}
+
+func (a *app) labLand(ctx context.Context, o landOptions) error {
+	source, err := git.Open(ctx, o.repo, a.host)
+	if err != nil {
+		return err
+	}
+	main, err := source.RevParse(ctx, "HEAD")
+	if err != nil {
+		return usagef("lab land: %v", err)
+	}
+	dir := o.dir
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "greenward-land-"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir) //nolint:errcheck // the system clears its temporary files
+	} else if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	l := &lab.Land{Source: source, Main: main, Dir: dir, Changes: o.changes, Batch: o.batch, SameFile: o.same, Audit: !o.noAudit, Now: a.now, Say: a.note}
+	report, err := l.Run(ctx)
+	if err != nil {
+		return err
+	}
+	if err := a.print(report, func(w io.Writer) { showLand(w, report) }); err != nil {
+		return err
+	}
+	if report.Wrong > 0 || !report.TreeEqual {
+		return errNo
+	}
+	return nil
+}
+
+func showLand(w io.Writer, r lab.LandReport) {
+	line(w, "%d changes in batches of %d on %d files and %d commits; %d touch a file that another one touches", r.Changes, r.Batch, r.Files, r.Commits, r.SameFile)
+	for i, run := range r.Runs {
+		ratio := ""
+		if i > 0 {
+			ratio = "  (greenward: %.2f times)"
+			line(w, "%-26s %6d landed %8.2f s %8.0f/s %7.2f ms CPU each"+ratio, run.Name, run.Landed, run.Seconds, run.PerSecond, run.CPU, r.Ratios[run.Name])
+			continue
+		}
+		line(w, "%-26s %6d landed %8.2f s %8.0f/s %7.2f ms CPU each", run.Name, run.Landed, run.Seconds, run.PerSecond, run.CPU)
+	}
+	line(w, "merges: %d spliced, %d by the long-lived git, %d by a git each", r.Merges.Spliced, r.Merges.Session, r.Merges.Single)
+	line(w, "audited %d landings, %d wrong; all ways end in one tree: %v", r.Audited, r.Wrong, r.TreeEqual)
+}
