@@ -21,12 +21,14 @@ type built struct {
 	tree   git.Hash // with main's tasks/
 	idle   []git.Hash
 	broken *Unbuilt
+	at     git.Hash // broken: the commit that cannot be taken out
+	paths  []string // broken: where
 }
 
 // build makes the tree of a candidate: its main commit without the reverted
 // culprits, newest first, and with the agents' patches.
 func (c *cycle) build(ctx context.Context, cand Candidate) (built, error) {
-	fixes := ordered(cand.Applied())
+	fixes := cand.Applied()
 	key := fmt.Sprint(cand.At, fixes)
 	if b, ok := c.built[key]; ok {
 		return b, nil
@@ -36,21 +38,26 @@ func (c *cycle) build(ctx context.Context, cand Candidate) (built, error) {
 		return built{}, fmt.Errorf("build a candidate: %w", err)
 	}
 	b := built{commit: base.Hash, tree: base.Tree}
-	for _, f := range fixes {
-		tree, conflicts, noop, err := c.apply(ctx, b.tree, f)
+	busy := map[git.Hash]bool{}
+	for _, one := range c.steps(cand) {
+		tree, conflicts, noop, err := c.take(ctx, b.tree, one)
 		if err != nil {
-			return built{}, fmt.Errorf("build %s with %s %s: %w", base.Hash.Short(), f.Kind, f.Commit.Short(), err)
+			return built{}, fmt.Errorf("build %s with %s %s: %w", base.Hash.Short(), one.fix.Kind, one.commit.Short(), err)
 		}
 		if len(conflicts) > 0 {
-			b.broken = &Unbuilt{Fix: f.Commit, Why: "later work stands on it: " + strings.Join(quoted(conflicts), ", ")}
+			b.at, b.paths = one.commit, conflicts
+			b.broken = &Unbuilt{Fix: one.fix.Commit, Why: "later work stands on it: " + strings.Join(quoted(conflicts), ", ")}
 			c.built[key] = b
 			return b, nil
 		}
-		if noop {
-			b.idle = append(b.idle, f.Commit)
-			continue
+		if !noop {
+			b.tree, busy[one.fix.Commit] = tree, true
 		}
-		b.tree = tree
+	}
+	for _, f := range fixes {
+		if !busy[f.Commit] {
+			b.idle = append(b.idle, f.Commit)
+		}
 	}
 	if b.tree != base.Tree {
 		if b.commit, err = c.commitTree(b.tree, base); err != nil {
@@ -61,32 +68,66 @@ func (c *cycle) build(ctx context.Context, cand Candidate) (built, error) {
 	return b, nil
 }
 
-// ordered puts the reverts first, newest culprit first, and the patches after.
-func ordered(fixes []Fix) []Fix {
-	out := slices.Clone(fixes)
-	slices.SortStableFunc(out, func(a, b Fix) int {
-		switch {
-		case a.Kind != b.Kind && a.Kind == RepairAgent:
-			return 1
-		case a.Kind != b.Kind && b.Kind == RepairAgent:
-			return -1
-		case a.Kind == RepairAgent:
-			return 0
-		}
-		return b.From - a.From
-	})
-	return out
+// step is one commit to take out of a tree, or one patch to put in.
+type step struct {
+	fix    Fix
+	commit git.Hash
 }
 
-func (c *cycle) apply(ctx context.Context, onto git.Hash, f Fix) (git.Hash, []string, bool, error) {
-	if f.Kind == RepairRevert {
-		return c.session.Revert(ctx, onto, f.Commit)
+// steps are those of a candidate's fixes: all reverts, newest commit first, then
+// the patches in their order.
+func (c *cycle) steps(cand Candidate) []step {
+	var reverts, patches []step
+	for _, f := range cand.Applied() {
+		if f.Kind == RepairAgent {
+			patches = append(patches, step{f, f.Commit})
+			continue
+		}
+		reverts = append(reverts, step{f, f.Commit})
+		for _, h := range f.With {
+			if c.place[h] <= cand.At {
+				reverts = append(reverts, step{f, h})
+			}
+		}
 	}
-	commit, err := c.repo.Commit(f.Commit)
+	slices.SortStableFunc(reverts, func(a, b step) int { return c.place[b.commit] - c.place[a.commit] })
+	return append(reverts, patches...)
+}
+
+// take carries out one step on a tree. A revert in part is one only where the
+// whole does not apply.
+func (c *cycle) take(ctx context.Context, onto git.Hash, s step) (git.Hash, []string, bool, error) {
+	if s.fix.Kind == RepairRevert {
+		tree, conflicts, noop, err := c.session.Revert(ctx, onto, s.commit)
+		if err == nil && len(conflicts) > 0 && s.fix.InPart {
+			tree, _, noop, err = c.session.RevertInPart(ctx, onto, s.commit)
+			return tree, nil, noop, err
+		}
+		return tree, conflicts, noop, err
+	}
+	commit, err := c.repo.Commit(s.commit)
 	if err != nil {
 		return "", nil, false, err
 	}
-	return c.session.Transplant(ctx, onto, commit.Parent(), f.Commit)
+	return c.session.Transplant(ctx, onto, commit.Parent(), s.commit)
+}
+
+// apply carries out a whole fix on the tree of a commit.
+func (c *cycle) apply(ctx context.Context, onto git.Hash, f Fix) (tree git.Hash, conflicts []string, noop bool, err error) {
+	if tree, err = c.repo.TreeOf(onto); err != nil {
+		return "", nil, false, err
+	}
+	noop = true
+	for _, one := range c.steps(Candidate{At: len(c.frozen.Line), Fixes: []Fix{f}}) {
+		next, conflicts, idle, err := c.take(ctx, tree, one)
+		if err != nil || len(conflicts) > 0 {
+			return "", conflicts, false, err
+		}
+		if !idle {
+			tree, noop = next, false
+		}
+	}
+	return tree, nil, noop, nil
 }
 
 // commitTree writes a commit that no ref will hold, the same for the same tree.
@@ -232,6 +273,11 @@ func (c *cycle) ask(ctx context.Context, b built, ids []string, again bool) ([]S
 	if err != nil {
 		return nil, 0, fmt.Errorf("judge %s: %w", b.commit.Short(), err)
 	}
+	return c.read(report, ids), report.Ran, nil
+}
+
+// read picks the answers to the checks that were asked for out of a report.
+func (c *cycle) read(report verify.Report, ids []string) []Seen {
 	var seen []Seen
 	for _, id := range ids {
 		k := c.needs[id].Check
@@ -254,7 +300,7 @@ func (c *cycle) ask(ctx context.Context, b built, ids []string, again bool) ([]S
 		}
 		seen = append(seen, one)
 	}
-	return seen, report.Ran, nil
+	return seen
 }
 
 // mend answers Mend: it asks the agent and takes its patch, or says why not.

@@ -35,6 +35,7 @@ const (
 	goalEnvironment
 	goalCulprit
 	goalMend // waiting for the agent
+	goalVet  // waiting for the guard rails
 )
 
 // State is where a cycle stands. The zero value has not begun.
@@ -63,6 +64,11 @@ type State struct {
 	dirty    bool  // fixes were added that no judgement has seen
 	red      []int // places seen to fail in this cycle
 	prefixes []int
+	recalled bool               // the frontier was asked for
+	vetted   []git.Hash         // culprits that the guard rails have seen
+	widened  []git.Hash         // culprits for which other ways were asked for
+	wider    map[git.Hash][]Fix // those not tried yet
+	later    []Fix              // reverts that do not apply, while an agent can be asked
 }
 
 // Step is the whole cycle. It reads no clock, no git, no network, and logs
@@ -82,6 +88,12 @@ func (s State) Step(e Event, _ time.Time) (State, []Effect) {
 		return s.assess(goalMended, s.head())
 	case NotMended:
 		return s.notMended(e.Why)
+	case Recalled:
+		return s.frontier(e)
+	case Vetted:
+		return s.refuse(e.Refused)
+	case Widened:
+		return s.widen(e)
 	}
 	return s, nil
 }
@@ -141,6 +153,15 @@ func (s State) judged(e Judged) (State, []Effect) {
 		return s.probed()
 	}
 	failed, open := s.sort()
+	if s.goal == goalSnapshot && !s.recalled && len(failed)+len(open) > 0 && s.last() > 1 {
+		s.recalled = true
+		return s, []Effect{Recall{}}
+	}
+	return s.settle(failed, open)
+}
+
+// settle goes on with what a judgement left failed and without an answer.
+func (s State) settle(failed, open []string) (State, []Effect) {
 	if s.goal == goalSnapshot && s.tries == 0 && len(failed) > 0 && len(s.In.Carry) > 0 {
 		return s.carry()
 	}

@@ -2,6 +2,7 @@ package green_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -283,7 +284,10 @@ func TestProtectedPathsAndPrefix(t *testing.T) {
 	p.cycle()
 	good := p.good("b")
 	p.breaks("bad", "test")
-	p.commit("later", map[string]string{"broken/test": "changed\n", "bad.txt": "changed\n"})
+	for n := range 6 { // more than may go with the culprit
+		text := fmt.Sprintf("changed %d\n", n)
+		p.commit("later", map[string]string{"broken/test": text, "bad.txt": text})
+	}
 	r := p.cycle()
 	if !r.Promoted || r.Repair != green.RepairPrefix || p.promotion("green").Commit.Parents[1] != good {
 		t.Fatalf("got %+v, want the prefix up to %s", r, good)

@@ -27,6 +27,8 @@ const maxSteps = 2000
 // Judger says what checks make of a tree; verify.Runner does.
 type Judger interface {
 	Judge(ctx context.Context, s verify.Subject, checks []config.Check, again bool) (verify.Report, error)
+	// Known says what is known of a tree already; it runs nothing.
+	Known(s verify.Subject, checks []config.Check) (verify.Report, error)
 }
 
 // Fixer writes a patch that makes checks pass; the fixup agent does.
@@ -79,6 +81,8 @@ type Result struct {
 	Alerts   []string            `json:"alerts"`
 	Action   string              `json:"action"` // promoted, hold, wait or none
 	Detail   *string             `json:"detail"` // the reason in a sentence
+
+	early bool // a frontier was promoted: there is more to do
 }
 
 // Actions of a Result.
@@ -132,14 +136,40 @@ func (e *Engine) busy() (Result, error) {
 }
 
 func (e *Engine) locked(ctx context.Context) (Result, error) {
+	var early *Result
 	for try := 0; ; try++ {
 		result, err := e.once(ctx)
 		race, lost := errors.AsType[*git.RaceError](err)
-		if !lost || try >= maxRaces {
-			return result, err
+		switch {
+		case err == nil && result.early && try < maxRaces:
+			result.Runs += runsOf(early)
+			early = &result
+			continue
+		case !lost || try >= maxRaces:
+			return result.after(early), err
 		}
 		zerolog.Ctx(ctx).Warn().Str("ref", string(race.Ref)).Int("try", try).Msg("restarted")
 	}
+}
+
+func runsOf(r *Result) int {
+	if r == nil {
+		return 0
+	}
+	return r.Runs
+}
+
+// after is the document of a cycle that promoted the frontier first and then
+// went on: whatever came after, green has moved.
+func (r Result) after(early *Result) Result {
+	if early == nil || r.Snapshot.IsZero() {
+		return r
+	}
+	r.Runs += early.Runs
+	if !r.Promoted {
+		r.Promoted, r.Action, r.Repair, r.Green, r.Excluded = true, ActionPromoted, early.Repair, early.Green, early.Excluded
+	}
+	return r
 }
 
 // once runs one cycle from freezing to its end.
@@ -180,6 +210,15 @@ func (c *cycle) do(ctx context.Context, s State, effect Effect) (Event, *Result,
 		return event, nil, err
 	case Mend:
 		event, err := c.mend(ctx, s, f)
+		return event, nil, err
+	case Recall:
+		event, err := c.recall()
+		return event, nil, err
+	case Vet:
+		event, err := c.vet(ctx, f)
+		return event, nil, err
+	case Widen:
+		event, err := c.widen(ctx, f)
 		return event, nil, err
 	case Promote:
 		result, err := c.promote(ctx, s, f)

@@ -1,6 +1,8 @@
 package green
 
 import (
+	"slices"
+
 	"greenward/internal/git"
 	"greenward/internal/verify"
 )
@@ -40,6 +42,13 @@ type Fix struct {
 	From     int        // the place in the line from which it applies
 	Culprits []git.Hash // whom it answers
 	Check    string
+	With     []git.Hash // revert: later commits that go with the culprit, since they stand on it
+	InPart   bool       // revert: hunks that later work rewrote stay
+}
+
+// leavesOut reports whether the fix takes a commit out of the tree.
+func (f Fix) leavesOut(h git.Hash) bool {
+	return f.Kind == RepairRevert && (f.Commit == h || slices.Contains(f.With, h))
 }
 
 // Candidate is a tree that could be green: a place in the line, with fixes.
@@ -128,6 +137,25 @@ type Mended struct{ Fix Fix }
 // NotMended answers Mend where no patch came.
 type NotMended struct{ Why string }
 
+// Recalled answers Recall: the place of the newest commit that existing evidence
+// accepts, or 0.
+type Recalled struct {
+	At   int
+	Seen []Seen
+}
+
+// Vetted answers Vet: which culprits must not be reverted, and why.
+type Vetted struct{ Refused map[git.Hash]string }
+
+// Widened answers Widen: other ways to leave the culprit out, in the order to try.
+type Widened struct {
+	Fix   git.Hash
+	Fixes []Fix
+}
+
+func (Recalled) event()  {}
+func (Vetted) event()    {}
+func (Widened) event()   {}
 func (Opened) event()    {}
 func (Judged) event()    {}
 func (Unbuilt) event()   {}
@@ -158,6 +186,20 @@ type Promote struct {
 	Cand   Candidate
 	Repair string
 	Checks []Seen
+	Early  bool // a frontier: the cycle begins anew on top of it
+}
+
+// Recall asks for the frontier: the newest place of the line, without any fix,
+// that existing evidence accepts. Nothing is run for it.
+type Recall struct{}
+
+// Vet asks whether culprits may be reverted by a machine.
+type Vet struct{ Commits []git.Hash }
+
+// Widen asks for other ways to leave out a culprit whose revert does not apply.
+type Widen struct {
+	Cand Candidate
+	Fix  Fix
 }
 
 // Hold ends the cycle: green stays, and someone or something has to act.
@@ -169,6 +211,9 @@ type Wait struct{ Reason, Detail string }
 // Rest ends the cycle: there is nothing to do.
 type Rest struct{ Reason string }
 
+func (Recall) effect()  {}
+func (Vet) effect()     {}
+func (Widen) effect()   {}
 func (Judge) effect()   {}
 func (Mend) effect()    {}
 func (Promote) effect() {}

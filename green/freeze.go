@@ -38,6 +38,7 @@ type cycle struct {
 	rules   *policy // green's, unless a person accepted the snapshot's in its place
 	needs   map[string]demand
 	built   map[string]built
+	place   map[git.Hash]int          // of main's commits in the line
 	outputs map[string]verify.Outcome // the last failure that was seen, with its output
 }
 
@@ -221,6 +222,10 @@ func (c *cycle) freezeLine(ctx context.Context) error {
 		base = first.Parent()
 	}
 	c.frozen.Line = append([]git.Hash{base}, line...)
+	c.place = map[git.Hash]int{}
+	for at, h := range c.frozen.Line {
+		c.place[h] = at
+	}
 	c.frozen.Rests = !base.IsZero() && base == c.rests
 	return nil
 }
@@ -297,10 +302,7 @@ func (c *cycle) freezeCarry(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look for repairs on main: %w", err)
 	}
-	place := map[git.Hash]int{}
-	for at, h := range c.frozen.Line {
-		place[h] = at
-	}
+	place := c.place
 	asked := c.asked()
 	for _, h := range asked {
 		c.frozen.Must = true
@@ -317,7 +319,7 @@ func (c *cycle) freezeCarry(ctx context.Context) error {
 				continue
 			}
 		}
-		fix := Fix{Kind: o.Kind, Commit: o.Head, Culprits: o.Culprits, Check: o.Check}
+		fix := Fix{Kind: o.Kind, Commit: o.Head, Culprits: o.Culprits, Check: o.Check, With: o.With, InPart: o.InPart}
 		switch {
 		case o.Kind == RepairAgent:
 			if commit, err := c.repo.Commit(o.Head); err == nil {

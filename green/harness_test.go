@@ -34,8 +34,9 @@ type truth struct {
 	mu      sync.Mutex
 	known   map[string]verify.Outcome
 	runs    int
-	down    bool           // everything fails from now on
-	flaky   map[string]int // check → failures still to come
+	down    bool              // everything fails from now on
+	flaky   map[string]int    // check → failures still to come
+	needs   map[string]string // file → the file without which build fails
 	onJudge func(tree git.Hash, checks []string, again bool)
 }
 
@@ -76,6 +77,34 @@ func (t *truth) Judge(_ context.Context, s verify.Subject, checks []config.Check
 	return report, nil
 }
 
+// Known is what Judge said before.
+func (t *truth) Known(s verify.Subject, checks []config.Check) (verify.Report, error) {
+	tree, err := t.repo.WithoutTasks(orTree(s))
+	if err != nil {
+		return verify.Report{}, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	report := verify.Report{Tree: tree}
+	for _, k := range checks {
+		if o, ok := t.known[string(tree)+" "+k.Name+" "+k.Def()]; ok {
+			o.Ran = 0
+			report.Outcomes = append(report.Outcomes, o)
+		}
+	}
+	return report, nil
+}
+
+// checks are those of the policy that every place begins with.
+func (p *place) checks() []config.Check {
+	p.Helper()
+	c, err := config.Parse([]byte(policyText))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return c.Checks
+}
+
 func orTree(s verify.Subject) git.Hash {
 	if s.Tree.IsZero() {
 		return s.Commit
@@ -93,6 +122,10 @@ func (t *truth) run(o verify.Outcome, files []string, k config.Check) verify.Out
 	o.Runs++
 	o.Ran = 1
 	t.runs++
+	lacks := false
+	for user, used := range t.needs {
+		lacks = lacks || k.Name == "build" && has(user) && !has(used)
+	}
 	switch {
 	case has("infra/" + k.Name):
 		o.Verdict, o.Cause = verify.Broken, verify.CauseWorkspace
@@ -100,7 +133,7 @@ func (t *truth) run(o verify.Outcome, files []string, k config.Check) verify.Out
 	case has("skip/" + k.Name):
 		o.Verdict, o.Cause = verify.Unknown, verify.CauseSkipped
 		return o
-	case t.down, has("broken/" + k.Name), t.flaky[k.Name] > 0, k.Name == "test" && has("pair/x") && has("pair/y"):
+	case t.down, lacks, has("broken/" + k.Name), t.flaky[k.Name] > 0, k.Name == "test" && has("pair/x") && has("pair/y"):
 		o.Fails++
 		o.Output = "it fails"
 		t.flaky[k.Name]--

@@ -15,7 +15,7 @@ import (
 // keeps what is on its way already and writes the others as commits on the
 // snapshot. The moves create their queue branches.
 func (c *cycle) offer(ctx context.Context, s State, cand Candidate) ([]Offer, []git.RefUpdate, error) {
-	fixes := ordered(s.Effective(cand))
+	fixes := c.inOrder(s.Effective(cand))
 	if len(fixes) == 0 {
 		return nil, nil, nil
 	}
@@ -50,6 +50,23 @@ func (c *cycle) offer(ctx context.Context, s State, cand Candidate) ([]Offer, []
 		moves = append(moves, git.RefUpdate{Ref: o.Ref, New: o.Head})
 	}
 	return offers, moves, nil
+}
+
+// inOrder puts the reverts first, newest culprit first, and the patches after.
+func (c *cycle) inOrder(fixes []Fix) []Fix {
+	out := slices.Clone(fixes)
+	slices.SortStableFunc(out, func(a, b Fix) int {
+		switch mendA, mendB := a.Kind == RepairAgent, b.Kind == RepairAgent; {
+		case mendA && mendB:
+			return 0
+		case mendA:
+			return 1
+		case mendB:
+			return -1
+		}
+		return c.place[b.Commit] - c.place[a.Commit]
+	})
+	return out
 }
 
 // waiting are the heads of the queue, with what they say they repair.
@@ -106,7 +123,7 @@ func (c *cycle) onItsWay(f Fix, queue *journal.QueueLog, waiting map[git.Hash]Of
 	}
 	for _, h := range f.Culprits {
 		if o, ok := waiting[h]; ok {
-			o.Kind, o.Culprits, o.Check = f.Kind, f.Culprits, f.Check
+			o.Kind, o.Culprits, o.Check, o.With, o.InPart = f.Kind, f.Culprits, f.Check, f.With, f.InPart
 			return o, true
 		}
 	}
@@ -156,7 +173,9 @@ func (c *cycle) writeOn(ctx context.Context, f Fix, onto, tree git.Hash) (Offer,
 	if err != nil {
 		return Offer{}, fmt.Errorf("write the repair of %s: %w", f.Commit.Short(), err)
 	}
-	return Offer{Kind: f.Kind, Head: head, Culprits: notNull(f.Culprits), Check: f.Check, Ours: true}, nil
+	return Offer{
+		Kind: f.Kind, Head: head, Culprits: notNull(f.Culprits), Check: f.Check, Ours: true, With: f.With, InPart: f.InPart,
+	}, nil
 }
 
 // repairMessage is the message of the commit that carries a fix to main.
@@ -173,7 +192,14 @@ func (c *cycle) repairMessage(f Fix) (git.Message, error) {
 		if f.Check == askedReason {
 			m.Body = "A person asked for it to be left out of green."
 		}
+		if f.InPart {
+			m.Body += " Later work rewrote some of it: that stays."
+		}
 		m.Trailers = m.Trailers.With("Reverts", string(f.Commit))
+		for _, h := range f.With {
+			m.Body += fmt.Sprintf(" %s stands on it and goes too.", h.Short())
+			m.Trailers = m.Trailers.With("Reverts", string(h))
+		}
 	} else {
 		m.Subject = clip(git.OneLine(commit.Subject()), 90)
 		m.Body = fmt.Sprintf("It makes the check %q pass again on %s.", git.OneLine(check), c.main.Short())

@@ -55,9 +55,13 @@ func (c *cycle) promote(ctx context.Context, s State, p Promote) (Result, error)
 	}
 	zerolog.Ctx(ctx).Info().Str("commit", string(commit)).Str("verdict", string(s.Verdict)).Str("ref", string(c.greenRef)).Msg("promoted")
 	r := c.result(s, ActionPromoted, "")
-	r.Green, r.Promoted, r.Repair, r.Excluded, r.Repairs = &commit, true, p.Repair, line.Excluded, line.Repairs
+	r.Green, r.Promoted, r.Repair, r.Excluded, r.Repairs, r.early = &commit, true, p.Repair, line.Excluded, line.Repairs, p.Early
 	return r, nil
 }
+
+// inPart ends the reason of a commit that is left out but for what later work
+// rewrote of it.
+const inPart = " (in part)"
 
 // state is what the promotion's commit will state.
 func (c *cycle) state(s State, p Promote, b built) (Promotion, error) {
@@ -75,7 +79,13 @@ func (c *cycle) state(s State, p Promote, b built) (Promotion, error) {
 			if f.Check == askedReason {
 				reason = askedReason
 			}
+			if f.InPart {
+				reason += inPart
+			}
 			out.Excludes = append(out.Excludes, journal.Exclusion{Commit: f.Commit, Reason: git.OneLine(reason)})
+			for _, h := range f.With {
+				out.Excludes = append(out.Excludes, journal.Exclusion{Commit: h, Reason: "stands on " + f.Commit.Short()})
+			}
 			continue
 		}
 		for _, h := range f.Culprits {

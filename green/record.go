@@ -46,6 +46,9 @@ type Offer struct {
 	Culprits []git.Hash `json:"culprits"` // whom it answers
 	Check    string     `json:"check"`
 	Ours     bool       `json:"ours"` // false: somebody else had offered it
+
+	With   []git.Hash `json:"with,omitempty"`    // later commits that are reverted with the culprit
+	InPart bool       `json:"in_part,omitempty"` // what later work rewrote of it stays
 }
 
 // Blamed is a culprit with what its commit says of where it came from.

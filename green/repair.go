@@ -29,14 +29,17 @@ func (s State) repair() (State, []Effect) {
 		name := s.In.Repair[s.strategy]
 		switch name {
 		case RepairRevert:
-			if s = s.addReverts(); s.dirty {
-				return s.assess(goalReverted, s.head())
+			if next, effects := s.revert(); effects != nil {
+				return next, effects
 			}
 		case RepairAgent:
 			if s.In.Fixer && s.mends < maxMends {
 				s.mends++
 				s.goal, s.cand = goalMend, s.head()
 				return s, []Effect{Mend{Cand: s.cand, Failing: s.left, Culprits: s.guilty()}}
+			}
+			if next, effects := s.widenLater(); effects != nil {
+				return next, effects
 			}
 			if !s.In.Fixer {
 				s.Alerts = append(s.Alerts, "repair-skipped: no fixup agent is configured (agents.model, and OPENAI_API_KEY or OPENAI_BASE_URL)")
@@ -53,28 +56,11 @@ func (s State) repair() (State, []Effect) {
 	return s.hold(ReasonRed, "no repair made the required checks pass: "+s.blamed())
 }
 
-// addReverts leaves out every culprit that is named and can still be left out.
-func (s State) addReverts() State {
-	for _, c := range s.Culprits {
-		has := slices.ContainsFunc(s.Fixes, func(f Fix) bool { return f.Kind == RepairRevert && f.Commit == c.Commit })
-		root := c.At == 1 && s.In.Line[0].IsZero() // nothing would be left, and nothing to rest on
-		if c.Kind != KindChange || has || root || slices.Contains(s.Stuck, c.Commit) {
-			continue
-		}
-		s.Fixes = append(slices.Clip(s.Fixes), Fix{
-			Kind: RepairRevert, Commit: c.Commit, From: c.At, Culprits: []git.Hash{c.Commit}, Check: c.Check,
-		})
-		s.dirty = true
-	}
-	return s
-}
-
 // guilty are the culprits that are named and not left out.
 func (s State) guilty() []git.Hash {
 	var all []git.Hash
 	for _, c := range s.Culprits {
-		out := slices.ContainsFunc(s.Fixes, func(f Fix) bool { return f.Commit == c.Commit })
-		if c.Kind == KindChange && !out && !slices.Contains(all, c.Commit) {
+		if c.Kind == KindChange && !s.isOut(c.Commit) && !slices.Contains(all, c.Commit) {
 			all = append(all, c.Commit)
 		}
 	}
@@ -119,28 +105,6 @@ func (s State) uncarry(fix git.Hash) (State, []Effect) {
 		return s.assess(goalSnapshot, s.head())
 	}
 	return s.assess(goalCarried, s.head())
-}
-
-// unrevert gives up on one revert and keeps the others.
-func (s State) unrevert(fix git.Hash) (State, []Effect) {
-	if fix.IsZero() { // the tree itself is refused: leave out none of them
-		for _, f := range s.Fixes {
-			if f.Kind == RepairRevert {
-				s.Stuck = append(slices.Clip(s.Stuck), f.Commit)
-			}
-		}
-		s.Fixes = slices.DeleteFunc(slices.Clone(s.Fixes), func(f Fix) bool { return f.Kind == RepairRevert })
-		s.strategy++
-		return s.repair()
-	}
-	s.Stuck = append(slices.Clip(s.Stuck), fix)
-	s.Fixes = without(s.Fixes, fix)
-	s.strategy++
-	if len(s.Fixes) == 0 {
-		return s.repair()
-	}
-	s.strategy-- // the rest may do
-	return s.assess(goalReverted, s.head())
 }
 
 func without(fixes []Fix, commit git.Hash) []Fix {

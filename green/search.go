@@ -178,7 +178,7 @@ func (s State) confirmed(failed, open []string) (State, []Effect) {
 	}
 	at := s.search.hi
 	commit := s.In.Line[at]
-	if slices.ContainsFunc(s.Fixes, func(f Fix) bool { return f.Kind == RepairRevert && f.Commit == commit }) {
+	if s.isOut(commit) {
 		return s.undecided(nil) // it is already left out, and yet
 	}
 	o := s.seen[s.search.check]
