@@ -285,7 +285,7 @@ func (p *place) land() {
 				files[f] = p.git("show", line+":"+f) + "\n"
 			}
 		}
-		p.commit("Land the repair of "+culprit, files)
+		p.commit("Land the repair of "+culprit+"\n\nReverts: "+culprit, files)
 		p.git("update-ref", "-d", line)
 	}
 }
