@@ -3,9 +3,6 @@ package verify
 import (
 	"slices"
 	"strings"
-	"time"
-
-	"greenward/internal/git"
 )
 
 // historyTrees bounds the trees, newest first, that a check's history is made of.
@@ -38,36 +35,37 @@ func (l *Ledger) noise(t topic, runs []Run) Noise {
 	return Noise{Flake: min(max((f.fails+priorFlake*priorRuns)/(f.runs+priorRuns), minFlake), maxFlake)}
 }
 
-// flakiness sums the newest trees of a check other than t. The caller holds mu.
+// flakiness sums the newest trees of a check other than t. Which are the newest
+// is read from the ids of their runs, which begin with the time. The caller holds mu.
 func (l *Ledger) flakiness(t topic) flakiness {
 	type tree struct {
 		lines []*line
-		last  time.Time
-		on    git.Hash
+		last  string
 	}
 	var trees []tree
 	for other, lines := range l.topics {
 		if other.check != t.check || other.def != t.def || other.on == t.on {
 			continue
 		}
-		one := tree{lines: lines, on: other.on}
+		one := tree{lines: lines}
 		for _, at := range lines {
-			if at.run.Finished.After(one.last) {
-				one.last = at.run.Finished
-			}
+			one.last = max(one.last, at.id+string(other.on))
 		}
 		trees = append(trees, one)
 	}
-	slices.SortFunc(trees, func(a, b tree) int {
-		if c := b.last.Compare(a.last); c != 0 {
-			return c
-		}
-		return strings.Compare(string(a.on), string(b.on))
-	})
+	slices.SortFunc(trees, func(a, b tree) int { return strings.Compare(b.last, a.last) })
 	var f flakiness
-	for _, one := range trees[:min(len(trees), historyTrees)] {
+	counted := 0
+	for _, one := range trees {
+		runs := l.counting(one.lines)
+		if len(runs) == 0 {
+			continue
+		}
+		if counted++; counted > historyTrees {
+			break
+		}
 		passes, fails := 0, 0
-		for _, run := range l.counting(one.lines) {
+		for _, run := range runs {
 			switch run.Verdict {
 			case Passed:
 				passes++

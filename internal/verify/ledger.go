@@ -117,7 +117,7 @@ func (l *Ledger) runs(t topic) (counts, hints []Run, err error) {
 		return nil, nil, err
 	}
 	for _, one := range l.topics[t] {
-		if !l.counts(one) {
+		if one.read() && !l.counts(one) {
 			hints = append(hints, one.run)
 		}
 	}
@@ -131,7 +131,7 @@ func (l *Ledger) runs(t topic) (counts, hints []Run, err error) {
 func (l *Ledger) counting(lines []*line) []Run {
 	best := map[string]Run{}
 	for _, one := range lines {
-		if !l.counts(one) {
+		if !one.read() || !l.counts(one) {
 			continue
 		}
 		if have, ok := best[one.run.Key]; !ok || rank(one.run.Verdict) < rank(have.Verdict) {
@@ -148,7 +148,8 @@ func byTime(a, b Run) int {
 	return strings.Compare(a.Key, b.Key)
 }
 
-// counts verifies a line's signature once, when it is first asked for.
+// counts verifies the signature of a well-formed line, once, when it is first
+// asked for.
 func (l *Ledger) counts(one *line) bool {
 	if one.trust == unasked {
 		one.trust = untrusted
@@ -172,7 +173,9 @@ func (l *Ledger) All() ([]Line, error) {
 	var all []Line
 	l.root.walk(func(n *node) {
 		for _, one := range n.lines {
-			all = append(all, Line{Run: one.run, Counts: l.counts(one)})
+			if one.read() {
+				all = append(all, Line{Run: one.run, Counts: l.counts(one)})
+			}
 		}
 	})
 	return all, nil
@@ -186,7 +189,15 @@ func (l *Ledger) Faults() ([]Fault, error) {
 		return nil, err
 	}
 	var faults []Fault
-	l.root.walk(func(n *node) { faults = append(faults, n.faults...) })
+	l.root.walk(func(n *node) {
+		found := 0
+		for _, one := range n.lines {
+			if !one.read() && found < maxFaults {
+				faults = append(faults, Fault{Note: n.on, Line: one.number, Problem: one.problem.Error()})
+				found++
+			}
+		}
+	})
 	return faults, nil
 }
 
@@ -274,7 +285,7 @@ func (l *Ledger) has(text []byte) (bool, error) {
 		return false, fmt.Errorf("add to the ledger: %w", err)
 	}
 	for _, one := range l.topics[t] {
-		if one.run.Key != run.Key {
+		if !one.read() || one.run.Key != run.Key {
 			continue
 		}
 		if bytes.Equal(one.payload, payload) && one.run.Sig == run.Sig || l.counts(one) {

@@ -272,6 +272,8 @@ func TestLedgerRefusesWhatWouldNotReadBack(t *testing.T) {
 	}
 }
 
+func readLine(text []byte) *line { return &line{text: text} }
+
 func FuzzDecode(f *testing.F) {
 	signer, err := git.LoadKey(filepath.Join(f.TempDir(), "key"))
 	if err != nil {
@@ -289,6 +291,11 @@ func FuzzDecode(f *testing.F) {
 		got, payload, err := decode(line)
 		if err != nil {
 			return
+		}
+		if one := readLine(line); one.peek() && one.read() {
+			if topic, err := got.topic(); err != nil || one.topic != topic || one.id != got.Run {
+				t.Errorf("found under %+v %q, but it says %+v %q", one.topic, one.id, topic, got.Run)
+			}
 		}
 		if public, err := git.VerifySSH(got.Sig, namespace, payload); err == nil && public == signer.Public() {
 			// Whatever verifies says exactly what was signed; a fuzzing worker has a key of its own.

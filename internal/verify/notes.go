@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,16 +15,70 @@ import (
 type node struct {
 	hash     git.Hash
 	children map[string]*node // of a directory
-	lines    []*line          // of a note
-	faults   []Fault
+	on       git.Hash         // what a note is on
+	lines    []*line          // of a note, malformed ones too
 }
 
-// line is one line of a note that could be read.
+// line is one line of a note. It is found by the key that it begins with, and
+// read when somebody asks: most lines of a ledger are of the past.
 type line struct {
+	text   []byte
+	number int // 1-based, in its note
+	topic  topic
+	id     string // of the run
+
+	state   state
 	run     Run
-	topic   topic
 	payload []byte
+	problem error
 	trust   trust
+}
+
+type state uint8
+
+const (
+	unread state = iota
+	wellFormed
+	malformed
+)
+
+// read reports whether the line is well-formed; run and payload are set then.
+func (one *line) read() bool {
+	if one.state != unread {
+		return one.state == wellFormed
+	}
+	one.state = malformed
+	run, payload, err := decode(one.text)
+	if err == nil {
+		var t topic
+		switch t, err = run.topic(); {
+		case one.id == "":
+			one.topic, one.id = t, run.Run
+		case err == nil && (t != one.topic || run.Run != one.id):
+			err = errors.New("key stands there twice")
+		}
+	}
+	if err != nil {
+		one.problem = err
+		return false
+	}
+	one.state, one.run, one.payload = wellFormed, run, payload
+	return true
+}
+
+// peek reads the key of a line that begins with it, as ours do.
+func (one *line) peek() bool {
+	rest, ok := bytes.CutPrefix(one.text, []byte(`{"key":"`))
+	key, _, ended := bytes.Cut(rest, []byte(`"`))
+	if !ok || !ended || bytes.IndexByte(key, '\\') >= 0 {
+		return false
+	}
+	parts := strings.Split(string(key), "/")
+	if len(parts) != 4 || slices.Contains(parts, "") {
+		return false
+	}
+	one.topic, one.id = topic{on: git.Hash(parts[0]), check: parts[1], def: parts[2]}, parts[3]
+	return true
 }
 
 type trust uint8
@@ -107,7 +162,7 @@ func (l *Ledger) syncNote(n *node, blob, on git.Hash) error {
 		return fmt.Errorf("read the note on %s: %w", on.Short(), err)
 	}
 	l.drop(n)
-	n.hash, n.lines, n.faults = blob, nil, nil
+	n.hash, n.on = blob, on
 	number := 0
 	for text := range bytes.Lines(data) {
 		number++
@@ -115,20 +170,11 @@ func (l *Ledger) syncNote(n *node, blob, on git.Hash) error {
 		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
-		run, payload, err := decode(text)
-		if err != nil {
-			if len(n.faults) < maxFaults {
-				n.faults = append(n.faults, Fault{Note: on, Line: number, Problem: err.Error()})
-			}
-			continue
-		}
-		topic, err := run.topic()
-		if err != nil {
-			return fmt.Errorf("read the note on %s: %w", on.Short(), err) // decode has checked it
-		}
-		one := &line{run: run, topic: topic, payload: bytes.Clone(payload)}
+		one := &line{text: text, number: number}
 		n.lines = append(n.lines, one)
-		l.topics[topic] = append(l.topics[topic], one)
+		if one.peek() || one.read() {
+			l.topics[one.topic] = append(l.topics[one.topic], one)
+		}
 	}
 	return nil
 }
