@@ -5,7 +5,7 @@ import "slices"
 // commands is every word that greenward knows, in the order of its help.
 func commands() []command {
 	return slices.Concat(
-		[]command{demoCommand(), initCommand(), runCommand(), workCommand(), serveCommand(), submitCommand(), landCommand()},
+		[]command{demoCommand(), initCommand(), doctorCommand(), runCommand(), workCommand(), serveCommand(), submitCommand(), landCommand()},
 		queueCommands(), greenCommands(), runsCommands(),
 		[]command{tasksCommand(), handoffsCommand(), auditCommand(), fsckCommand()}, labCommands(),
 	)

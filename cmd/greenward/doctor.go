@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"greenward/internal/config"
+	"greenward/internal/git"
+	"greenward/internal/proc"
+)
+
+// States of what the doctor looked at.
+const (
+	healthy = "ok"
+	missing = "missing" // greenward works without it, at a cost
+	blocked = "blocker" // greenward cannot work until it is mended
+)
+
+// symptom is one thing that the doctor looked at.
+type symptom struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Detail string `json:"detail"` // what was found
+	Cost   string `json:"cost"`   // what it costs that it is missing, and the cure
+}
+
+// Space that a hub should have, in bytes.
+const (
+	littleDisk = 2 << 30
+	noDisk     = 200 << 20
+)
+
+func doctorCommand() command {
+	return command{
+		name: "doctor", summary: "check git, the repository, its policy, the remote, the model and the disk; exit 1 with a blocker",
+		example: "greenward doctor\ngreenward -C /srv/hub.git doctor --json",
+		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
+			name := fs.String("model", "", "the `MODEL` for roles that name none")
+			return func(ctx context.Context, args []string) error {
+				if err := noArgs(args); err != nil {
+					return err
+				}
+				return a.doctor(ctx, *name)
+			}
+		},
+	}
+}
+
+// doctor looks at one thing after the other; each needs those before it.
+type doctor struct {
+	*app
+	model    string
+	place    *place
+	symptoms []symptom
+}
+
+func (a *app) doctor(ctx context.Context, model string) error {
+	d := &doctor{app: a, model: model}
+	for _, look := range []func(context.Context) bool{d.git, d.tools, d.repository, d.policy, d.checks, d.remote, d.server, d.sandbox, d.disk} {
+		if !look(ctx) || ctx.Err() != nil {
+			break // nothing after it can be looked at
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	ok := true
+	for _, s := range d.symptoms {
+		ok = ok && s.State != blocked
+	}
+	if err := a.print(map[string]any{"ok": ok, "checks": d.symptoms}, func(w io.Writer) {
+		for _, s := range d.symptoms {
+			line(w, "%-8s %-10s %s", s.State, s.Name, s.Detail)
+			if s.Cost != "" {
+				line(w, "%-8s %-10s %s", "", "", s.Cost)
+			}
+		}
+	}); err != nil {
+		return err
+	}
+	if !ok {
+		return errNo
+	}
+	return nil
+}
+
+func (d *doctor) say(name, state, detail, cost string) {
+	d.symptoms = append(d.symptoms, symptom{name, state, git.OneLine(detail), cost})
+}
+
+func (d *doctor) git(ctx context.Context) bool {
+	major, minor, text, err := git.Version(ctx, d.host)
+	switch {
+	case err != nil:
+		d.say("git", blocked, err.Error(), "everything: install git 2.39 or newer")
+		return false
+	case major < 2 || major == 2 && minor < 39:
+		d.say("git", blocked, text, "nothing can be merged: 2.39 or newer is wanted, for merge-tree --write-tree")
+		return false
+	}
+	d.say("git", healthy, text, "")
+	return true
+}
+
+func (d *doctor) tools(context.Context) bool {
+	for _, dir := range filepath.SplitList(d.host.Get("PATH")) {
+		if info, err := os.Stat(filepath.Join(dir, "stdbuf")); err == nil && info.Mode()&0o111 != 0 {
+			d.say("stdbuf", healthy, filepath.Join(dir, "stdbuf"), "")
+			return true
+		}
+	}
+	d.say("stdbuf", missing, "not on PATH", "a merge that needs git starts a process of its own, some milliseconds each: install coreutils")
+	return true
+}
+
+func (d *doctor) repository(ctx context.Context) bool {
+	hub, err := git.OpenHub(ctx, git.HubInput{Dir: orElse(d.dir, "."), Remote: d.app.remote, Host: d.host})
+	if err != nil {
+		d.say("repository", blocked, err.Error(), "there is nothing to land on: -C DIR names a full clone or a bare repository")
+		return false
+	}
+	if _, err := hub.Key(); err != nil {
+		d.say("repository", blocked, err.Error(), "nothing can be written or signed in "+hub.State()+": give this user the right to write there")
+		return false
+	}
+	kind := "a bare repository is the hub itself"
+	if hub.Clone() != nil {
+		kind = "a clone, whose hub is " + hub.Dir()
+	}
+	d.say("repository", healthy, kind, "")
+	d.place = &place{hub: hub}
+	return true
+}
+
+func (d *doctor) policy(ctx context.Context) bool {
+	p, err := d.open(ctx, d.place.hub.HasRemote())
+	if bad, ok := errors.AsType[*config.Error](err); ok {
+		d.say("policy", blocked, bad.Error(), "nothing is judged: mend "+config.File)
+		return false
+	}
+	if err != nil {
+		name := "policy"
+		if d.place.hub.HasRemote() && !errors.Is(err, git.ErrNoCommits) {
+			name = "remote"
+		}
+		d.say(name, blocked, err.Error(), "nothing can be taken from it or landed on it")
+		return false
+	}
+	d.place = p
+	_, file, err := config.Load(func(name string) ([]byte, error) {
+		data, err := p.hub.File(p.tip, name)
+		if errors.Is(err, git.ErrNotFound) {
+			err = os.ErrNotExist
+		}
+		return data, err
+	})
+	switch {
+	case err != nil:
+		d.say("policy", missing, err.Error(), "an older policy is in force until it is mended")
+	case d.config != "":
+		d.say("policy", healthy, d.config, "")
+	case file == "":
+		d.say("policy", missing, "there is no "+config.File+" on "+p.main.Short(), "the defaults are in force: greenward init writes one")
+	default:
+		d.say("policy", healthy, file+" on "+p.main.Short(), "")
+	}
+	if bad := queueBlocked(p.policy); bad != "" {
+		d.say("queue", blocked, bad, "nothing lands: greenward init adds checks, or set queue.policy to tolerant")
+	}
+	return true
+}
+
+// queueBlocked says why a policy cannot land anything.
+func queueBlocked(c config.Config) string {
+	if c.Queue.Policy == "gated" && len(c.Required()) == 0 && !c.ChecksNone {
+		return "queue.policy is gated, and there is no required check"
+	}
+	return ""
+}
+
+func (d *doctor) checks(context.Context) bool {
+	switch required := d.place.policy.Required(); {
+	case len(required) > 0:
+		names := make([]string, len(required))
+		for i, c := range required {
+			names[i] = c.Name
+		}
+		d.say("checks", healthy, strings.Join(names, ", "), "")
+	case d.place.policy.ChecksNone:
+		d.say("checks", healthy, "none, as the policy says", "")
+	default:
+		d.say("checks", missing, "none is required", "nothing can be called green: greenward init finds them")
+	}
+	return true
+}
+
+func (d *doctor) remote(ctx context.Context) bool {
+	hub := d.place.hub
+	if !hub.HasRemote() {
+		d.say("remote", healthy, "none: landings live in the hub", "")
+		return true
+	}
+	ref, err := git.QueueRef("greenward-doctor")
+	if err == nil {
+		err = hub.MayPush(ctx, d.place.tip, ref)
+	}
+	if refused, ok := errors.AsType[*git.PushError](err); ok {
+		d.say("remote", blocked, hub.Upstream()+": "+refused.Said, "it can be read and not written: landings stay in the hub and the queue is held; give this user the right to push")
+	} else if err != nil {
+		d.say("remote", blocked, err.Error(), "landings stay in the hub until it can be reached")
+	} else {
+		d.say("remote", healthy, hub.Upstream()+" can be read and would take a push", "")
+	}
+	return true
+}
+
+func (d *doctor) server(ctx context.Context) bool {
+	agents := d.place.policy.Agents
+	name := orElse(d.model, agents.Model)
+	client, err := d.client(agents, name)
+	if err != nil {
+		d.say("model", blocked, err.Error(), "no agent can work")
+		return true
+	}
+	if client == nil {
+		d.say("model", missing, "no server or no model is named", "landing and green work; greenward run and repairs by agents do not: set OPENAI_BASE_URL, OPENAI_API_KEY and agents.model")
+		return true
+	}
+	server, ok := client.(interface{ Probe(context.Context) error })
+	if !ok {
+		d.say("model", healthy, name, "")
+		return true
+	}
+	if err := server.Probe(ctx); err != nil {
+		d.say("model", blocked, err.Error(), "no agent can work: mend OPENAI_BASE_URL or OPENAI_API_KEY, or unset them to land without agents")
+		return true
+	}
+	d.say("model", healthy, name+" at a server that answers", "")
+	return true
+}
+
+func (d *doctor) sandbox(context.Context) bool {
+	d.say("sandbox", missing, "checks and agents run as this user, unconfined", "a check with sandbox: true cannot be judged; do not let strangers' changes be checked on a machine that holds secrets")
+	return true
+}
+
+func (d *doctor) disk(context.Context) bool {
+	free, known, err := proc.FreeDisk(d.place.hub.Dir())
+	text := fmt.Sprintf("%.1f GiB free for %s", float64(free)/(1<<30), d.place.hub.Dir())
+	switch {
+	case err != nil:
+		d.say("disk", missing, err.Error(), "")
+	case !known:
+		d.say("disk", missing, "this system does not tell how much is free", "")
+	case free < noDisk:
+		d.say("disk", blocked, text, "landing stops when it is full, with nothing lost: free some")
+	case free < littleDisk:
+		d.say("disk", missing, text, "workspaces and build caches may not fit: free some")
+	default:
+		d.say("disk", healthy, text, "")
+	}
+	return true
+}
