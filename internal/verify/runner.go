@@ -38,6 +38,7 @@ type Runner struct {
 	State  string            // required: directory for work/, turns/ and runs/
 	Signer git.Signer        // required: the hub's key
 	Now    func() time.Time  // required
+	Work   string            // directory for workspaces, the same for every process on the hub; "": work/ below State
 	Host   proc.Host         // what checks may see of the environment is taken from here
 	Caches map[string]string // variables on top, such as GOCACHE
 	Slots  int               // checks at once; 0: one
@@ -186,7 +187,7 @@ func (r *Runner) judgeAlone(ctx context.Context, j job) (Outcome, error) {
 	if err != nil || r.answered(known, j) {
 		return known, err
 	}
-	slot, err := acquire(ctx, r.turns(), filepath.Join(r.State, "work"), r.Slots)
+	slot, err := acquire(ctx, r.turns(), cmp.Or(r.Work, filepath.Join(r.State, "work")), r.Slots)
 	if err != nil {
 		return r.unable(ctx, j, known, err)
 	}
