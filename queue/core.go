@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,6 +39,7 @@ type State struct {
 	main     git.Hash // what a record moves from
 	tip      git.Hash // main with all that is planned
 	judged   bool     // a candidate needs a verdict before it lands
+	batch    int      // decisions a record
 	waiting  []Waiting
 	plan     []journal.Decision
 	current  *Waiting // being merged or judged
@@ -60,6 +62,7 @@ type (
 		Main    git.Hash
 		Closed  bool // frozen or held: nothing is decided
 		Judged  bool // the policy wants a verdict before a landing
+		Batch   int  // decisions a record; zero: MaxBatch
 		Waiting []Waiting
 	}
 	// Merged says that the current entry makes a commit on the tip.
@@ -177,7 +180,7 @@ func (s State) Step(e Event, now time.Time) (State, []Effect) {
 }
 
 func (s State) read(e Read, now time.Time) (State, []Effect) {
-	next := State{main: e.Main, tip: e.Main, judged: e.Judged, deferred: map[string]deferral{}}
+	next := State{main: e.Main, tip: e.Main, judged: e.Judged, batch: cmp.Or(e.Batch, MaxBatch), deferred: map[string]deferral{}}
 	var effects []Effect
 	for _, w := range e.Waiting {
 		if w.Landed {
@@ -203,7 +206,7 @@ func (s State) read(e Read, now time.Time) (State, []Effect) {
 // next takes up the next entry, or records what is planned.
 func (s State) next(now time.Time) (State, []Effect) {
 	s.current, s.merged = nil, Merged{}
-	most := MaxBatch
+	most := s.batch
 	if s.judged {
 		most = 1 // what is decided does not wait for the checks of another entry
 	}

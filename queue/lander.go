@@ -47,6 +47,8 @@ type Lander struct {
 	Green git.Ref          // default: refs/heads/green
 	Held  func() *string   // why the queue is held; nil: it is not
 
+	Batch int // decisions a transaction; default: MaxBatch
+
 	// Volatile leaves it to the system when a landing reaches the disk. For experiments.
 	Volatile bool
 
@@ -55,6 +57,7 @@ type Lander struct {
 	log      *journal.QueueLog
 	stage    *git.Stage
 	merger   *git.Merger
+	mover    *git.Mover
 	session  *merge.Session
 	known    *merge.Known
 	seen     map[string]int // entry to order of first sight
@@ -82,12 +85,12 @@ func (l *Lander) Once(ctx context.Context) (landing Landing, err error) {
 	return landing, err
 }
 
-// close ends the git that merges; it is started again when it is needed.
+// close ends the gits that merge and move refs; they start again when needed.
 func (l *Lander) close() error {
 	if l.merger == nil {
 		return nil
 	}
-	return l.merger.Close()
+	return errors.Join(l.merger.Close(), l.mover.Close())
 }
 
 // Merges is how the merges so far were made.
@@ -191,7 +194,7 @@ func (l *Lander) onePass(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := l.known.Begin(ctx, l.pass.main, l.pass.green); err != nil {
+	if err := l.known.Begin(ctx, l.pass.main, l.pass.green, len(first.Waiting)); err != nil {
 		return false, err
 	}
 	events := []Event{first}
@@ -239,7 +242,8 @@ func (l *Lander) open() error {
 		}
 		l.log, l.stage = log, l.Hub.Stage()
 		l.stage.Volatile = l.Volatile
-		l.merger, l.known = l.stage.Merger(), merge.NewKnown(l.Hub.Repo)
+		l.merger, l.mover, l.known = l.stage.Merger(), l.Hub.Mover(), merge.NewKnown(l.Hub.Repo)
+		l.mover.Volatile = l.Volatile
 		l.session = merge.With(l.stage.Repo, l.merger)
 		l.seen, l.commits = map[string]int{}, map[git.Hash]Waiting{}
 	}

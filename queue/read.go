@@ -26,20 +26,20 @@ type policyCache struct {
 const maxPolicyWalk = 10_000
 
 // read takes everything that a pass decides on from git.
-func (l *Lander) read(ctx context.Context) (Event, error) {
+func (l *Lander) read(ctx context.Context) (Read, error) {
 	p := &l.pass
 	var err error
 	if p.main, err = l.Hub.Resolve(l.main()); err != nil {
-		return nil, fmt.Errorf("read main: %w", err)
+		return Read{}, fmt.Errorf("read main: %w", err)
 	}
 	if p.green, err = l.Hub.Tip(l.green()); err != nil {
-		return nil, fmt.Errorf("read green: %w", err)
+		return Read{}, fmt.Errorf("read green: %w", err)
 	}
 	if p.policy, err = l.policy(ctx, p.main); err != nil {
-		return nil, err
+		return Read{}, err
 	}
 	if err := l.controls(); err != nil {
-		return nil, err
+		return Read{}, err
 	}
 	if l.Held != nil {
 		p.held = l.Held()
@@ -47,10 +47,10 @@ func (l *Lander) read(ctx context.Context) (Event, error) {
 	p.log = l.log.Tip()
 	judged, err := l.wantsVerdict()
 	if err != nil {
-		return nil, err
+		return Read{}, err
 	}
 	waiting, err := l.waiting()
-	return Read{Main: p.main, Closed: p.frozen != nil || p.held != nil, Judged: judged, Waiting: waiting}, err
+	return Read{Main: p.main, Closed: p.frozen != nil || p.held != nil, Judged: judged, Batch: l.Batch, Waiting: waiting}, err
 }
 
 // controls reads freeze and thaw. The ref's value is kept: a record proves that

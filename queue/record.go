@@ -42,7 +42,7 @@ func (l *Lander) record(ctx context.Context, e Record) (Event, error) {
 		return nil, fmt.Errorf("land %d entries: %w", len(e.Decisions), err)
 	}
 	l.at("record before")
-	err = l.transact(ctx, subject(e.Decisions), updates)
+	err = l.transact(ctx, updates)
 	if race, lost := errors.AsType[*git.RaceError](err); lost {
 		zerolog.Ctx(ctx).Warn().Str("ref", string(race.Ref)).Msg("landing raced, planned again")
 		l.pass.raced = true
@@ -206,12 +206,12 @@ func rescueRef(repo *git.Repo, task string, head git.Hash) (git.Ref, error) {
 
 // transact is a ref transaction that outlives the lock files of a killed git:
 // the old ones are removed, the young ones are waited for.
-func (l *Lander) transact(ctx context.Context, reason string, updates []git.RefUpdate) error {
+func (l *Lander) transact(ctx context.Context, updates []git.RefUpdate) error {
 	for try := 0; ; try++ {
 		if err := l.clearLocks(ctx, updates); err != nil {
 			return err
 		}
-		err := l.Hub.Transact(ctx, reason, updates)
+		err := l.mover.Transact(ctx, updates)
 		if err == nil || ctx.Err() != nil || try >= 100 {
 			return err
 		}
@@ -275,7 +275,7 @@ func (l *Lander) clean(ctx context.Context, decisions []journal.Decision) error 
 			return nil
 		}
 		l.at("clean before")
-		err := l.transact(ctx, "clean up the queue", updates)
+		err := l.transact(ctx, updates)
 		l.at("clean after")
 		if _, lost := errors.AsType[*git.RaceError](err); !lost {
 			return err

@@ -134,7 +134,7 @@ func (l *Lander) roll(ctx context.Context, main git.Hash, groups [][]journal.Dec
 		return main, l.requeue(ctx, main, torn)
 	}
 	zerolog.Ctx(ctx).Warn().Str("commit", to.Short()).Msg("interrupted landing rolled forward")
-	err = l.transact(ctx, "roll an interrupted landing forward", []git.RefUpdate{{Ref: l.main(), New: to, Old: from}})
+	err = l.transact(ctx, []git.RefUpdate{{Ref: l.main(), New: to, Old: from}})
 	if err != nil {
 		return main, fmt.Errorf("roll main forward: %w", err)
 	}
@@ -187,7 +187,7 @@ func (l *Lander) requeue(ctx context.Context, main git.Hash, last []journal.Deci
 		return err
 	}
 	updates[0] = log
-	if err := l.transact(ctx, "put interrupted landings back in the queue", updates); err != nil {
+	if err := l.transact(ctx, updates); err != nil {
 		return fmt.Errorf("put interrupted landings back in the queue: %w", err)
 	}
 	return l.log.Refresh()
@@ -223,7 +223,7 @@ func (l *Lander) finishRefs(ctx context.Context, decisions []journal.Decision) e
 			updates = append(updates, *move)
 		}
 	}
-	err := l.transact(ctx, "finish an interrupted landing", updates)
+	err := l.transact(ctx, updates)
 	if _, lost := errors.AsType[*git.RaceError](err); lost {
 		return nil // a claim or a kept head that moves by itself is alive: nothing to finish
 	}
@@ -279,7 +279,7 @@ func (l *Lander) adopt(ctx context.Context, main git.Hash) error {
 		return err
 	}
 	l.at("adopt before")
-	err = l.transact(ctx, "adopt what reached main without the queue", []git.RefUpdate{log, {Ref: l.main(), New: main, Old: main}})
+	err = l.transact(ctx, []git.RefUpdate{log, {Ref: l.main(), New: main, Old: main}})
 	l.at("adopt after")
 	if _, lost := errors.AsType[*git.RaceError](err); lost {
 		l.pass.raced = true

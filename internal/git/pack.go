@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/adler32"
 	"io"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -27,6 +28,10 @@ func (r *Repo) packOf(list []object) (io.Reader, error) {
 			return nil, err
 		}
 		pack.Write(packHeader(kind, len(o.data)))
+		if o.kind != plumbing.BlobObject && len(o.data) < 1<<16 {
+			stored(&pack, o.data)
+			continue
+		}
 		z.Reset(&pack)
 		_, err = z.Write(o.data)
 		if err := errors.Join(err, z.Close()); err != nil {
@@ -36,6 +41,16 @@ func (r *Repo) packOf(list []object) (io.Reader, error) {
 	sum := sha1.Sum(pack.Bytes()) //nolint:gosec // see above
 	pack.Write(sum[:])
 	return &pack, nil
+}
+
+// stored writes data, less than 64 KiB, as a zlib stream of one block that is not
+// compressed. Names of objects do not compress, and maintenance packs trees as
+// differences later on.
+func stored(pack *bytes.Buffer, data []byte) {
+	n := uint16(len(data)) //nolint:gosec // the caller saw to it
+	pack.Write([]byte{0x78, 0x01, 0x01, byte(n), byte(n >> 8), byte(^n), byte(^n >> 8)})
+	pack.Write(data)
+	pack.Write(binary.BigEndian.AppendUint32(nil, adler32.Checksum(data)))
 }
 
 func packKind(kind plumbing.ObjectType) (byte, error) {

@@ -38,28 +38,14 @@ func (r *Repo) Transact(ctx context.Context, reason string, updates []RefUpdate)
 	if len(updates) == 0 {
 		return nil
 	}
-	var in strings.Builder
-	in.WriteString("start\x00")
-	for _, u := range updates {
-		if _, err := ParseRef(string(u.Ref)); err != nil {
-			return fmt.Errorf("move ref: %w", err)
-		}
-		switch {
-		case u.Assert:
-			fmt.Fprintf(&in, "verify %s\x00%s\x00", u.Ref, u.Old.wire())
-		case u.New.IsZero() && u.Old.IsZero():
-			return fmt.Errorf("move ref %s: neither an old nor a new value", u.Ref)
-		case u.New.IsZero():
-			fmt.Fprintf(&in, "delete %s\x00%s\x00", u.Ref, u.Old)
-		default:
-			fmt.Fprintf(&in, "update %s\x00%s\x00%s\x00", u.Ref, u.New, u.Old.wire())
-		}
+	in, err := transaction(updates)
+	if err != nil {
+		return err
 	}
-	in.WriteString("prepare\x00commit\x00")
 	r.host.At("transact before " + string(updates[0].Ref))
-	_, err := r.command(ctx, call{
+	_, err = r.command(ctx, call{
 		args:    []string{"update-ref", "--no-deref", "-m", OneLine(reason), "--stdin", "-z"},
-		stdin:   strings.NewReader(in.String()),
+		stdin:   strings.NewReader(in),
 		survive: true,
 	})
 	if _, said := errors.AsType[*CommandError](err); said {
@@ -72,6 +58,29 @@ func (r *Repo) Transact(ctx context.Context, reason string, updates []RefUpdate)
 	}
 	r.host.At("transact after " + string(updates[0].Ref))
 	return nil
+}
+
+// transaction is what update-ref --stdin -z is told.
+func transaction(updates []RefUpdate) (string, error) {
+	var in strings.Builder
+	in.WriteString("start\x00")
+	for _, u := range updates {
+		if _, err := ParseRef(string(u.Ref)); err != nil {
+			return "", fmt.Errorf("move ref: %w", err)
+		}
+		switch {
+		case u.Assert:
+			fmt.Fprintf(&in, "verify %s\x00%s\x00", u.Ref, u.Old.wire())
+		case u.New.IsZero() && u.Old.IsZero():
+			return "", fmt.Errorf("move ref %s: neither an old nor a new value", u.Ref)
+		case u.New.IsZero():
+			fmt.Fprintf(&in, "delete %s\x00%s\x00", u.Ref, u.Old)
+		default:
+			fmt.Fprintf(&in, "update %s\x00%s\x00%s\x00", u.Ref, u.New, u.Old.wire())
+		}
+	}
+	in.WriteString("prepare\x00commit\x00")
+	return in.String(), nil
 }
 
 // race finds the ref that no longer is what was expected.

@@ -33,12 +33,12 @@ type Known struct {
 // NewKnown knows nothing yet.
 func NewKnown(repo *git.Repo) *Known { return &Known{repo: repo} }
 
-// Begin says where main and green are now; what was planned and is not there is
-// forgotten.
-func (k *Known) Begin(ctx context.Context, main, green git.Hash) error {
+// Begin says where main and green are now, and how many heads are about to be
+// looked up; what was planned and is not there is forgotten.
+func (k *Known) Begin(ctx context.Context, main, green git.Hash, heads int) error {
 	plan := k.plan
 	k.plan, k.planned = nil, map[git.Hash]bool{}
-	if k.asked < knownAfter {
+	if k.asked+heads < knownAfter {
 		return nil
 	}
 	before := k.main
