@@ -250,7 +250,9 @@ func (c *cycle) expect(b built) ([]string, *Unbuilt, error) {
 			d.ID = d.Check.Name + "#" + d.Check.Def() // the candidate's definition is not the snapshot's
 		}
 		c.needs[d.ID] = d
-		ids = append(ids, d.ID)
+		if !d.Check.Quarantine.Active(c.e.Now()) {
+			ids = append(ids, d.ID)
+		}
 	}
 	return ids, nil, nil
 }

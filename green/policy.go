@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"greenward/internal/config"
 	"greenward/internal/git"
@@ -62,14 +63,20 @@ func demands(own policy, old *policy) []demand {
 		case !ok || !mine.Required:
 			all = append(all, demand{c.Name, c})
 		case mine.Def() != c.Def():
+			c.Quarantine = mine.Quarantine // the name is in quarantine, however it is run
 			all = append(all, demand{c.Name + "#" + c.Def(), c})
 		}
 	}
 	return all
 }
 
+// aside says of a check in quarantine who answers for it, and until when.
+func aside(k config.Check) string {
+	return fmt.Sprintf("%s %s until %s", git.OneLine(k.Name), git.OneLine(k.Quarantine.Owner), k.Quarantine.Until.UTC().Format(time.RFC3339))
+}
+
 // weakened lists the required checks of green's policy that the candidate's no
-// longer requires.
+// longer requires, or sets aside for longer.
 func weakened(own policy, old *policy) []string {
 	if old == nil {
 		return nil
@@ -78,6 +85,8 @@ func weakened(own policy, old *policy) []string {
 	for _, c := range old.Required() {
 		if mine, ok := own.Check(c.Name); !ok || !mine.Required {
 			gone = append(gone, fmt.Sprintf("%s is required by green's policy and not by the snapshot's", c.Name))
+		} else if q := mine.Quarantine; !q.Until.IsZero() && q.Until.After(c.Quarantine.Until) {
+			gone = append(gone, fmt.Sprintf("%s is in quarantine until %s by the snapshot's policy and not by green's", c.Name, q.Until.Format(time.RFC3339)))
 		}
 	}
 	return gone

@@ -73,7 +73,16 @@ func (c *cycle) state(s State, p Promote, b built) (Promotion, error) {
 	for _, o := range p.Checks {
 		out.Checks = append(out.Checks, Checked{Name: c.needs[o.ID].Check.Name, Verdict: o.Verdict, Runs: o.Runs})
 	}
-	for _, f := range s.Effective(p.Cand) {
+	for _, k := range own.Required() {
+		if k.Quarantine.Active(c.e.Now()) {
+			out.Aside = append(out.Aside, aside(k))
+		}
+	}
+	fixes := s.Effective(p.Cand)
+	if at := c.frozen.Line[p.Cand.At]; at != c.main && len(fixes) > 0 {
+		out.Through = at
+	}
+	for _, f := range fixes {
 		if f.Kind == RepairRevert {
 			reason := "fails " + c.needs[f.Check].Check.Name
 			if f.Check == askedReason {

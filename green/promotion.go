@@ -19,6 +19,8 @@ const (
 	keyCheck    = "Check"
 	keyExcludes = "Excludes"
 	keyRepairs  = "Repairs"
+	keyThrough  = "Through"
+	keyAside    = "Quarantine"
 )
 
 // Checked is what a promotion states of one required check.
@@ -37,6 +39,8 @@ type Promotion struct {
 	Checks   []Checked
 	Excludes []journal.Exclusion // commits of main whose change the tree leaves out
 	Repairs  []git.Hash          // commits of main whose fault the tree mends
+	Aside    []string            // required checks in quarantine: name, owner and end
+	Through  git.Hash            // the main commit up to which the tree goes; zero: the snapshot
 }
 
 // Message is the message of the promotion's commit.
@@ -54,6 +58,12 @@ func (p *Promotion) Message() git.Message {
 	}
 	for _, h := range p.Repairs {
 		m.Trailers = m.Trailers.With(keyRepairs, string(h))
+	}
+	for _, line := range p.Aside {
+		m.Trailers = m.Trailers.With(keyAside, git.OneLine(line))
+	}
+	if !p.Through.IsZero() {
+		m.Trailers = m.Trailers.With(keyThrough, string(p.Through))
 	}
 	return m
 }
@@ -89,6 +99,10 @@ func (p *Promotion) read(t git.Trailer) (err error) {
 	switch t.Key {
 	case keySnapshot:
 		p.Snapshot, err = once(p.Snapshot, t)
+	case keyAside:
+		p.Aside = append(p.Aside, t.Value)
+	case keyThrough:
+		p.Through, err = once(p.Through, t)
 	case keyPolicy:
 		p.Policy, err = once(p.Policy, t)
 	case keyRepair:

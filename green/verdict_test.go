@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"greenward/green"
 	"greenward/internal/config"
@@ -140,5 +141,37 @@ func TestRefusals(t *testing.T) {
 	p.commit("meant", map[string]string{".greenward.yml": "checks: none\n"})
 	if r := p.cycle(); !r.Promoted {
 		t.Errorf("got %+v, want a promotion: checks: none is meant", r)
+	}
+}
+
+// TestG05QuarantineIsListedAndExpires has a check that fails at every commit and
+// is in quarantine by green's own policy.
+func TestG05QuarantineIsListedAndExpires(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	until := p.now().Add(24 * time.Hour).UTC()
+	quarantined := strings.Replace(policyText, "{name: test, run: make test}",
+		"{name: test, run: make test, quarantine: {owner: ann@example.com, until: "+until.Format(time.RFC3339)+", reason: flaky network}}", 1)
+	p.cycle()
+	set := p.commit("set aside", map[string]string{".greenward.yml": quarantined, "broken/test": "x\n"})
+	if r := p.cycle(); r.Action != green.ActionHold || *r.Hold != green.ReasonPolicy {
+		t.Fatalf("got %+v, want a hold: nobody accepted the quarantine", r)
+	}
+	if err := p.engine.Accept(t.Context(), green.Steering{Commit: set}); err != nil {
+		t.Fatal(err)
+	}
+	r := p.cycle()
+	if got := p.promotion("green"); !r.Promoted || len(got.Checks) != 1 || len(got.Aside) != 1 || !strings.HasPrefix(got.Aside[0], "test ann@example.com until ") {
+		t.Fatalf("got %+v and %+v, want a promotion that lists the quarantine", r, got)
+	}
+	p.good("b")
+	if r = p.cycle(); !r.Promoted {
+		t.Fatalf("got %+v, want a promotion", r)
+	}
+	before := p.tip("refs/heads/green")
+	p.engine.Now = func() time.Time { return until.Add(time.Hour) }
+	p.good("c")
+	if r, err := p.engine.Cycle(t.Context()); err != nil || r.Promoted || p.tip("refs/heads/green") != before {
+		t.Errorf("got %+v, %v, want a hold once the quarantine is over", r, err)
 	}
 }

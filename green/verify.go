@@ -51,16 +51,20 @@ type verifier struct {
 	chain    []Promotion
 	trust    string
 	faults   []string
+	records
 }
 
 // Verify re-checks every claim of a promotion and of all before it: signature,
 // parents, trees, snapshot, checks, policy. It needs no network and runs no check.
-func Verify(ctx context.Context, in VerifyInput) (Verification, error) {
+// It writes nothing: trees are made again in a temporary place that borrows the
+// repository's objects.
+func Verify(ctx context.Context, in VerifyInput) (out Verification, err error) {
 	if in.Repo.IsShallow() {
 		return Verification{}, fmt.Errorf("verify green: %w: a shallow clone cannot be verified; run git fetch --unshallow", git.ErrUnsupported)
 	}
 	v := &verifier{repo: in.Repo, trust: TrustFirstUse}
-	out := Verification{Commit: in.Commit, Trust: TrustFirstUse}
+	out = Verification{Commit: in.Commit, Trust: TrustFirstUse}
+	defer func() { err = errors.Join(err, v.close()) }()
 	if err := v.open(in, &out); err != nil {
 		return out, err
 	}
@@ -68,8 +72,13 @@ func Verify(ctx context.Context, in VerifyInput) (Verification, error) {
 		if err := v.readSteering(); err != nil {
 			return out, err
 		}
+		if err := errors.Join(v.openScratch(ctx), v.checkChain(ctx)); err != nil {
+			return out, err
+		}
 		for i := range v.chain { // oldest first
-			v.check(ctx, i)
+			if err := v.check(ctx, i); err != nil {
+				return out, err
+			}
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -161,17 +170,20 @@ func (v *verifier) readSteering() error {
 		return err
 	}
 	v.released = slices.ContainsFunc(log, func(l Line) bool { return l.State == journal.Released })
-	return nil
+	return v.readRecords(log, trusted)
 }
 
 // check re-checks one promotion of the chain.
-func (v *verifier) check(ctx context.Context, i int) {
+func (v *verifier) check(ctx context.Context, i int) error {
 	p := v.chain[i]
 	v.checkSignature(i)
 	base := v.checkParents(i)
 	v.checkSnapshot(ctx, i)
-	v.checkContent(i, base)
+	if err := v.checkContent(ctx, i, base); err != nil {
+		return err
+	}
 	v.checkPolicy(i)
+	v.checkEvidence(i, base)
 	for _, c := range p.Checks {
 		if c.Verdict != verify.Passed {
 			v.fault(p.Commit.Hash, "check %q is %s, not passed", c.Name, c.Verdict)
@@ -180,6 +192,7 @@ func (v *verifier) check(ctx context.Context, i int) {
 			v.fault(p.Commit.Hash, "check %q passed in no run at all", c.Name)
 		}
 	}
+	return nil
 }
 
 func (v *verifier) checkSignature(i int) {
@@ -227,7 +240,7 @@ func (v *verifier) checkParents(i int) git.Hash {
 }
 
 // checkSnapshot wants the snapshot on main, or ahead of it: a clone that pulled
-// green alone has an older main. Promotions from before a rewritten main that a
+// green alone has an older main, and one that has green's log too has not. Promotions from before a rewritten main that a
 // person adopted are excused.
 func (v *verifier) checkSnapshot(ctx context.Context, i int) {
 	p := v.chain[i]
@@ -236,7 +249,7 @@ func (v *verifier) checkSnapshot(ctx context.Context, i int) {
 		return
 	}
 	on, err := v.repo.IsAncestor(ctx, p.Snapshot, v.main)
-	if err == nil && !on {
+	if _, logged := v.index[p.Commit.Hash]; err == nil && !on && !logged {
 		on, err = v.repo.IsAncestor(ctx, v.main, p.Snapshot)
 	}
 	switch {
@@ -248,21 +261,21 @@ func (v *verifier) checkSnapshot(ctx context.Context, i int) {
 }
 
 // checkContent compares the tree with what the trailers say of it.
-func (v *verifier) checkContent(i int, base git.Hash) {
+func (v *verifier) checkContent(ctx context.Context, i int, base git.Hash) error {
 	p := v.chain[i]
 	if base.IsZero() {
-		return
+		return nil
 	}
 	at := p.Commit.Hash
 	tree, err := v.repo.TreeOf(base)
 	if err != nil {
 		v.fault(at, "what it rests on cannot be read: %v", err)
-		return
+		return nil
 	}
 	line, on := v.line(p.Snapshot, base)
 	if !on {
 		v.fault(at, "%s is not on the first-parent history of its snapshot", base.Short())
-		return
+		return nil
 	}
 	for _, x := range p.Excludes {
 		if !slices.Contains(line, x.Commit) {
@@ -286,10 +299,14 @@ func (v *verifier) checkContent(i int, base git.Hash) {
 		if len(p.Excludes) == 0 {
 			v.fault(at, "Repair: revert, and nothing is excluded")
 		}
+		if err := v.checkRevert(ctx, p, line); err != nil {
+			return err
+		}
 	}
 	if p.Repair != RepairRollback {
 		v.checkTruthful(p, line)
 	}
+	return nil
 }
 
 // checkTruthful wants the second parent to be the newest main commit whose whole
@@ -363,6 +380,9 @@ func (v *verifier) checkPolicy(i int) {
 
 func (v *verifier) wantChecks(p Promotion, checks []config.Check, by string) {
 	for _, k := range checks {
+		if k.Quarantine.Active(p.Commit.Committer.When) && slices.Contains(p.Aside, aside(k)) {
+			continue
+		}
 		if !slices.ContainsFunc(p.Checks, func(c Checked) bool { return c.Name == git.OneLine(k.Name) }) {
 			v.fault(p.Commit.Hash, "check %q is required by %s and is not listed", k.Name, by)
 		}
@@ -376,55 +396,4 @@ func (v *verifier) isAccepted(own policy) bool {
 		}
 	}
 	return false
-}
-
-// keysOf picks the keys out of the lines of an allowed signers file.
-func keysOf(lines []string) []string {
-	keys := []string{}
-	for _, line := range lines {
-		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		if k := keyOf(line); k != "" {
-			keys = append(keys, k)
-		}
-	}
-	return keys
-}
-
-// keyOf is type and base64 of a key in a line that may hold more.
-func keyOf(line string) string {
-	fields := strings.Fields(line)
-	for i, f := range fields {
-		if (strings.HasPrefix(f, "ssh-") || strings.HasPrefix(f, "ecdsa-") || strings.HasPrefix(f, "sk-")) && i+1 < len(fields) {
-			return f + " " + fields[i+1]
-		}
-	}
-	return ""
-}
-
-// Signers is an allowed signers file of all keys that green's history trusts: the
-// first promotion's, and those that its policies list.
-func Signers(repo *git.Repo, tip git.Hash) (string, error) {
-	v := &verifier{repo: repo}
-	if !v.walk(tip) {
-		return "", fmt.Errorf("list the signers: %s", strings.Join(v.faults, "; "))
-	}
-	first := v.chain[0].Commit
-	key, err := git.VerifySSH(first.Signature, "git", first.SignedPayload())
-	if err != nil {
-		return "", fmt.Errorf("list the signers: %w", err)
-	}
-	keys := []string{keyOf(key)}
-	for _, p := range v.chain {
-		if pol, err := readPolicy(repo, p.Commit.Tree); err == nil { // a malformed policy lists nobody
-			keys = append(keys, keysOf(pol.Green.Signers)...)
-		}
-	}
-	var out strings.Builder
-	slices.Sort(keys)
-	for _, k := range slices.Compact(keys) {
-		out.WriteString(git.AllowedSigners("greenward@localhost", k))
-	}
-	return out.String(), nil
 }

@@ -82,6 +82,19 @@ func TestVerifyFindsEveryLie(t *testing.T) {
 			in.Message = strings.Replace(in.Message, "Policy: ", "Policy: "+strings.Repeat("0", 40)+"\nX: ", 1)
 		},
 		"nothing excluded": func(in *git.CommitInput) { in.Message = in.Message[:strings.Index(in.Message, "Excludes:")] },
+		"another tree": func(in *git.CommitInput) {
+			blob, err := hub.WriteBlob([]byte("smuggled\n"))
+			if err == nil {
+				in.Tree, err = hub.EditTree(honest.Tree, []git.Edit{{Path: "c.txt", Hash: blob}})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a history that begins anew": func(in *git.CommitInput) {
+			in.Parents, in.Tree = []git.Hash{main}, mainTree
+			in.Message = strings.Replace(in.Message[:strings.Index(in.Message, "Excludes:")], "Repair: revert", "Repair: none", 1)
+		},
 		"policy in tree": func(in *git.CommitInput) {
 			blob, err := hub.WriteBlob([]byte("checks: none\n"))
 			if err == nil {
@@ -178,6 +191,7 @@ func TestVerifyWhereMainIsOlderOrElsewhere(t *testing.T) {
 	p := newPlace(t)
 	p.good("b")
 	p.cycle()
+	p.git("update-ref", "-d", "refs/greenward/log/green") // a clone has the branches alone
 	p.git("branch", "stale", "main~1")
 	p.git("branch", "elsewhere", "main~1")
 	gittest.Commit(t, p.dir, "elsewhere", "another history", map[string]string{"z.txt": "z\n"})

@@ -205,6 +205,12 @@ func splitNul(out []byte) []string {
 	return strings.Split(s, "\x00")
 }
 
+// Objects is the directory that holds the repository's objects.
+func (r *Repo) Objects(ctx context.Context) (string, error) {
+	out, err := r.git(ctx, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+	return strings.TrimSuffix(string(out), "\n"), err
+}
+
 // Top is the top directory of the working tree that dir lies in.
 func (r *Repo) Top(ctx context.Context, dir string) (string, error) {
 	out, err := r.command(ctx, call{dir: dir, discover: true, args: []string{"rev-parse", "--show-toplevel"}})
