@@ -221,6 +221,10 @@ func (e *PushError) Error() string {
 // already there are left out; a ref with a zero New is deleted if it still is Old. In a clone
 // without a remote, a branch that a working tree has checked out is skipped and
 // returned.
+//
+// A *RaceError: somebody moved one of the refs first. A *PushError: upstream can
+// be read, stands as before, and did not take the push. Any other error: it could
+// not be asked.
 func (h *Hub) Publish(ctx context.Context, updates []RefUpdate) (skipped []Ref, err error) {
 	if h.upstream == "" || len(updates) == 0 {
 		return nil, nil
@@ -237,7 +241,7 @@ func (h *Hub) Publish(ctx context.Context, updates []RefUpdate) (skipped []Ref, 
 	}
 	args := []string{"push", "--quiet", "--atomic", "--no-verify"}
 	var specs []string
-	var refs []Ref
+	var pushed []RefUpdate
 	for _, u := range updates {
 		was := there[u.Ref]
 		if was == u.New || u.New.IsZero() && was != u.Old {
@@ -249,22 +253,46 @@ func (h *Hub) Publish(ctx context.Context, updates []RefUpdate) (skipped []Ref, 
 		}
 		if !was.IsZero() && !u.New.IsZero() {
 			if ok, err := h.IsAncestor(ctx, was, u.New); err != nil || !ok {
-				return skipped, errors.Join(&PushError{[]Ref{u.Ref}, "upstream is not an ancestor of what would be pushed; fetch first"}, err)
+				return skipped, errors.Join(&RaceError{Ref: u.Ref, Want: u.New, Is: was}, err) // it has what is not here: fetch first
 			}
 		}
 		args = append(args, fmt.Sprintf("--force-with-lease=%s:%s", u.Ref, was))
-		specs, refs = append(specs, fmt.Sprintf("%s:%s", u.New, u.Ref)), append(refs, u.Ref)
+		specs, pushed = append(specs, fmt.Sprintf("%s:%s", u.New, u.Ref)), append(pushed, u)
 	}
 	if len(specs) == 0 {
 		return skipped, nil
 	}
-	h.host.At("publish before " + string(refs[0]))
+	h.host.At("publish before " + string(pushed[0].Ref))
 	_, err = h.command(ctx, call{args: append(append(args, h.upstream), specs...), timeout: remoteTime, remote: true})
 	if said, ok := errors.AsType[*CommandError](err); ok {
-		return skipped, &PushError{refs, said.Stderr}
+		err = h.explain(ctx, pushed, there, said)
 	}
-	h.host.At("publish after " + string(refs[0]))
+	h.host.At("publish after " + string(pushed[0].Ref))
 	return skipped, err
+}
+
+// explain tells what became of a push that ended badly, from what upstream has
+// now: an answer that was lost on its way is no refusal.
+func (h *Hub) explain(ctx context.Context, pushed []RefUpdate, before map[Ref]Hash, said *CommandError) error {
+	now, err := h.listUpstream(ctx)
+	if err != nil {
+		return fmt.Errorf("push to %q: %w", h.upstream, said)
+	}
+	taken := true
+	refs := make([]Ref, len(pushed))
+	for i, u := range pushed {
+		refs[i] = u.Ref
+		taken = taken && now[u.Ref] == u.New
+	}
+	if taken {
+		return nil
+	}
+	for _, u := range pushed {
+		if now[u.Ref] != before[u.Ref] {
+			return &RaceError{Ref: u.Ref, Want: before[u.Ref], Is: now[u.Ref]}
+		}
+	}
+	return &PushError{refs, said.Stderr}
 }
 
 // Offer puts a commit of the clone (or of the hub itself) on a branch of the
