@@ -248,6 +248,7 @@ func (l *Lander) inspect(ctx context.Context, from, to git.Hash, task string) (*
 		if path != config.File && path != config.FallbackFile {
 			continue
 		}
+		l.pass.policyMoved = true
 		_, file, err := policyAt(l.Hub.Repo, to)
 		if bad, ok := errors.AsType[*config.Error](err); ok {
 			return &Found{Reason: journal.ReasonPolicy, Paths: []string{file}, Detail: bad.Error()}, nil

@@ -94,8 +94,9 @@ type (
 	// Stumbled says that the current entry could not be merged or judged for a
 	// reason that blames nobody.
 	Stumbled struct{ Entry string }
-	// Recorded says that the record stands.
-	Recorded struct{}
+	// Recorded says that the record stands, and whether what was read before it
+	// still holds, so that the next entries need no other reading.
+	Recorded struct{ Fresh bool }
 	// Raced says that something moved under the record: nothing of it stands.
 	Raced struct{}
 )
@@ -173,7 +174,13 @@ func (s State) Step(e Event, now time.Time) (State, []Effect) {
 			return s, nil
 		}
 		return s.deferCurrent(now).next(now)
-	case Recorded, Raced:
+	case Recorded:
+		if e.Fresh && len(s.waiting) > 0 {
+			s.main, s.plan = s.tip, nil
+			return s.next(now)
+		}
+		return State{deferred: s.deferred}, []Effect{Reread{}}
+	case Raced:
 		return State{deferred: s.deferred}, []Effect{Reread{}}
 	}
 	return s, nil

@@ -169,8 +169,12 @@ type pass struct {
 	claims  map[string]claim // by entry
 	decided []journal.Decision
 	wake    time.Time
+	began   time.Time
+	records int
 	raced   bool
 	again   bool
+
+	policyMoved bool // something planned touches the policy
 
 	stumbled []error // entries that were set aside, and why
 }
@@ -178,7 +182,7 @@ type pass struct {
 // onePass holds the lander lock while it reads, plans, records and cleans up.
 // It reports whether there may be more to do.
 func (l *Lander) onePass(ctx context.Context) (again bool, err error) {
-	l.pass = pass{claims: map[string]claim{}}
+	l.pass = pass{claims: map[string]claim{}, began: l.Now()}
 	release, err := l.lock(ctx)
 	if err != nil {
 		return false, err

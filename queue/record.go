@@ -61,7 +61,23 @@ func (l *Lander) record(ctx context.Context, e Record) (Event, error) {
 	if err := l.clean(ctx, e.Decisions); err != nil {
 		return nil, err
 	}
-	return Recorded{}, l.settle()
+	l.pass.log = l.log.Tip()
+	return Recorded{Fresh: l.fresh()}, l.settle()
+}
+
+// Bounds of how long a pass goes on with what it has read: entries that came
+// since are not to wait for those that were there.
+const (
+	freshRecords = 100
+	freshTime    = 300 * time.Millisecond
+)
+
+// fresh reports whether the next entries may be decided by what the pass has
+// read. That nobody ordered a freeze, moved main or decided anything since, each
+// record proves by itself.
+func (l *Lander) fresh() bool {
+	l.pass.records++
+	return !l.state.judged && !l.pass.policyMoved && l.pass.records < freshRecords && l.Now().Sub(l.pass.began) < freshTime
 }
 
 // at marks a moment at which a test may kill the process.
@@ -82,16 +98,13 @@ func (l *Lander) tell(ctx context.Context, decisions []journal.Decision) {
 // or a claim that a landing ends has changed hands. A claim that was merely
 // renewed is ended as it is now: hundreds are renewed while a batch is merged.
 func (l *Lander) stale(e Record) (bool, error) {
-	refs, err := l.Hub.Refs(git.QueuePrefix)
-	if err != nil {
-		return false, fmt.Errorf("list the queue: %w", err)
-	}
-	waits := map[string]bool{}
-	for _, r := range refs {
-		waits[git.EntryID(strings.TrimPrefix(string(r.Ref), git.QueuePrefix), r.Hash)] = true
-	}
 	for _, d := range e.Decisions {
-		if !waits[d.Entry] {
+		name, _, _ := cutEntry(d.Entry)
+		at, err := l.Hub.Tip(git.Ref(git.QueuePrefix + name)) // as it was listed, whatever its name
+		if err != nil {
+			return false, fmt.Errorf("read queue/%s: %w", name, err)
+		}
+		if at != d.Head {
 			return true, nil
 		}
 		c, ends := l.pass.claims[d.Entry]

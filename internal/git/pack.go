@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"hash/adler32"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 )
@@ -104,4 +106,23 @@ func (r *Repo) deflater(out io.Writer) *zlib.Writer {
 		panic(err) // the level is one that zlib has
 	}
 	return z
+}
+
+// inflateLoose reads an object from a file of its own.
+func inflateLoose(file []byte) (object, error) {
+	z, err := zlib.NewReader(bytes.NewReader(file))
+	if err != nil {
+		return object{}, err
+	}
+	all, err := io.ReadAll(z)
+	if err := errors.Join(err, z.Close()); err != nil {
+		return object{}, err
+	}
+	head, data, _ := bytes.Cut(all, []byte{0})
+	name, size, _ := strings.Cut(string(head), " ")
+	kind, err := plumbing.ParseObjectType(name)
+	if err != nil || size != strconv.Itoa(len(data)) {
+		return object{}, fmt.Errorf("%q does not begin an object of %d bytes", head, len(data))
+	}
+	return object{kind: kind, data: data}, nil
 }
