@@ -230,14 +230,14 @@ func (s State) sort() (failed, open []string) {
 }
 
 // unsettled are the checks that have to run once more: those that failed, until
-// the failure counts, and those that broke or hung once.
+// the failure is sure or outvoted, and those that broke or hung once.
 func (s State) unsettled(failed, open []string) []string {
 	var again []string
 	for _, id := range failed {
 		o := s.seen[id]
 		open := !o.hung() && (o.Fails < 2 || o.Fails <= o.Passes)
 		heals := s.In.Healing && s.goal == goalSnapshot && (s.tries == 0 || o.Fresh == verify.Passed)
-		if s.tries < 2 && open || s.tries < maxHeal && heals {
+		if s.tries < 2 && open || s.tries < maxAsk && o.Again || s.tries < maxHeal && heals {
 			again = append(again, id)
 		}
 	}

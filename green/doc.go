@@ -23,8 +23,8 @@
 //
 // Broken and unknown verdicts never start a search: they hold or wait.
 //
-// Provisional until the posterior of the green work: a failure counts once it
-// failed twice and more often than it passed (two of three); a culprit's
-// confidence is 1 − 0.02^fails, the chance that a check which fails by accident in
-// one run of fifty did not do so every time.
+// A failure counts once the posterior of package verify is sure of it, and is
+// outvoted by as many passes as that asks for; at least two runs are made. A
+// culprit's confidence is 1 − 0.02^fails, the chance that a check which fails by
+// accident in one run of fifty did not do so every time.
 package green

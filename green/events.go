@@ -14,6 +14,7 @@ const (
 	maxMends   = 2  // patches asked of the fixup agent
 	maxPrefix  = 8  // shorter prefixes that are judged whole
 	maxHeal    = 6  // re-runs that may outvote the failures of a bad hour
+	maxAsk     = 16 // re-runs of one candidate while neither verdict is sure
 	maxSuspect = 10 // commits listed when no single one can be named
 )
 
@@ -99,6 +100,7 @@ type Seen struct {
 	Fresh   verify.Verdict // of the run that was asked for; empty: none was made
 	Cause   verify.Cause
 	Why     string
+	Again   bool // it failed, and neither verdict is sure: another run would tell more
 }
 
 // failed reports whether the check counts as failed: a second time-out does, for
