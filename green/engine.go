@@ -108,11 +108,14 @@ func (e *Engine) Cycle(ctx context.Context) (result Result, err error) {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := e.begin(); err != nil {
-		return Result{}, fmt.Errorf("note the cycle's start: %w", err)
+	diary, err := e.begin()
+	if err != nil {
+		return Result{}, err
 	}
-	result, err = e.locked(ctx)
-	return result, errors.Join(err, e.end())
+	if result, err = e.locked(ctx, diary); err != nil {
+		return result, errors.Join(err, diary.enter(CausePromoter, e.Now()))
+	}
+	return result, diary.end()
 }
 
 func (e *Engine) lock() (func() error, error) {
@@ -135,10 +138,10 @@ func (e *Engine) busy() (Result, error) {
 	return r, nil
 }
 
-func (e *Engine) locked(ctx context.Context) (Result, error) {
+func (e *Engine) locked(ctx context.Context, d *diary) (Result, error) {
 	var early *Result
 	for try := 0; ; try++ {
-		result, err := e.once(ctx)
+		result, err := e.once(ctx, d)
 		race, lost := errors.AsType[*git.RaceError](err)
 		switch {
 		case err == nil && result.early && try < maxRaces:
@@ -173,7 +176,7 @@ func (r Result) after(early *Result) Result {
 }
 
 // once runs one cycle from freezing to its end.
-func (e *Engine) once(ctx context.Context) (Result, error) {
+func (e *Engine) once(ctx context.Context, d *diary) (Result, error) {
 	if err := e.recover(ctx); err != nil {
 		return Result{}, err
 	}
@@ -181,6 +184,7 @@ func (e *Engine) once(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	c.diary = d
 	var state State
 	var event Event = Opened{c.frozen}
 	for range maxSteps {
@@ -188,6 +192,9 @@ func (e *Engine) once(ctx context.Context) (Result, error) {
 		state, effects = state.Step(event, e.Now())
 		if len(effects) != 1 {
 			return Result{}, fmt.Errorf("run a cycle at %s: %d effects where one is wanted", c.main.Short(), len(effects))
+		}
+		if err := d.enter(phase(state, effects[0]), e.Now()); err != nil {
+			return Result{}, err
 		}
 		next, result, err := c.do(ctx, state, effects[0])
 		if err != nil {
@@ -227,9 +234,8 @@ func (c *cycle) do(ctx context.Context, s State, effect Effect) (Event, *Result,
 		result, err := c.hold(ctx, s, f)
 		return nil, &result, err
 	case Wait:
-		result := c.result(s, ActionWait, f.Detail)
-		result.Alerts = append(result.Alerts, f.Reason+": "+f.Detail)
-		return nil, &result, nil
+		result, err := c.wait(ctx, s, f)
+		return nil, &result, err
 	case Rest:
 		result := c.result(s, ActionNone, f.Reason)
 		return nil, &result, nil

@@ -38,7 +38,8 @@ type cycle struct {
 	rules   *policy // green's, unless a person accepted the snapshot's in its place
 	needs   map[string]demand
 	built   map[string]built
-	place   map[git.Hash]int          // of main's commits in the line
+	place   map[git.Hash]int // of main's commits in the line
+	diary   *diary
 	outputs map[string]verify.Outcome // the last failure that was seen, with its output
 }
 

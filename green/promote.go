@@ -63,6 +63,9 @@ func (c *cycle) promote(ctx context.Context, s State, p Promote) (Result, error)
 // rewrote of it.
 const inPart = " (in part)"
 
+// standsOn begins the reason of a commit that goes with another.
+const standsOn = "stands on "
+
 // state is what the promotion's commit will state.
 func (c *cycle) state(s State, p Promote, b built) (Promotion, error) {
 	own, err := readPolicy(c.repo, b.tree)
@@ -93,7 +96,7 @@ func (c *cycle) state(s State, p Promote, b built) (Promotion, error) {
 			}
 			out.Excludes = append(out.Excludes, journal.Exclusion{Commit: f.Commit, Reason: git.OneLine(reason)})
 			for _, h := range f.With {
-				out.Excludes = append(out.Excludes, journal.Exclusion{Commit: h, Reason: "stands on " + f.Commit.Short()})
+				out.Excludes = append(out.Excludes, journal.Exclusion{Commit: h, Reason: standsOn + f.Commit.Short()})
 			}
 			continue
 		}

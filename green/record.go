@@ -34,6 +34,7 @@ type Line struct {
 
 	Detail string  `json:"detail,omitempty"` // the reason in a sentence
 	Tag    git.Ref `json:"tag,omitempty"`    // made with this promotion
+	Phases []Phase `json:"phases,omitempty"` // what the cycle spent its time on
 	Offers []Offer `json:"offers,omitempty"` // the repairs in this promotion's tree, on their way to main
 }
 
@@ -100,6 +101,7 @@ func (c *cycle) line(state string, s State) Line {
 		State: state, Snapshot: &c.main, Verdict: s.Verdict, Repair: RepairNone, Culprits: c.blame(s.Culprits),
 		Excluded: []journal.Exclusion{}, Repairs: []string{}, Runs: s.Runs, At: c.e.Now().UTC(), By: c.e.by(),
 	}
+	line.Phases, c.diary.phases = c.diary.phases, nil
 	if !c.green.IsZero() {
 		line.Green = &c.green
 	}
@@ -107,6 +109,30 @@ func (c *cycle) line(state string, s State) Line {
 		line.Excluded = c.last.Excludes
 	}
 	return line
+}
+
+// stateWaiting is the log's word for a cycle that found a verdict missing which
+// is still to come.
+const stateWaiting = "waiting"
+
+// wait ends a cycle without a decision, and logs since when and for what.
+func (c *cycle) wait(ctx context.Context, s State, w Wait) (Result, error) {
+	r := c.result(s, ActionWait, w.Detail)
+	r.Alerts = append(r.Alerts, w.Reason+": "+w.Detail)
+	if c.said(stateWaiting, w.Reason) {
+		return r, nil
+	}
+	line := c.line(stateWaiting, s)
+	line.Reason, line.Detail = &w.Reason, w.Detail
+	move, err := journal.Append(c.repo, git.GreenLog, "wait "+w.Reason+" at "+c.main.Short(), []any{line}, c.e.identity())
+	if err != nil {
+		return Result{}, fmt.Errorf("log the wait: %w", err)
+	}
+	err = c.repo.Transact(ctx, "green: wait "+w.Reason, []git.RefUpdate{move})
+	if _, lost := errors.AsType[*git.RaceError](err); err != nil && !lost {
+		return Result{}, fmt.Errorf("log the wait: %w", err)
+	}
+	return r, nil
 }
 
 // hold ends a cycle without a promotion and logs why, once.
@@ -149,11 +175,17 @@ func (c *cycle) alreadyHeld(reason string) bool {
 	if reason == ReasonRed {
 		return c.reds() >= maxRed
 	}
+	return c.said(journal.Held, reason)
+}
+
+// said reports whether the log's last word is of this kind and reason, about
+// this very snapshot.
+func (c *cycle) said(state, reason string) bool {
 	if len(c.log) == 0 {
 		return false
 	}
 	last := c.log[len(c.log)-1]
-	return last.State == journal.Held && last.Reason != nil && *last.Reason == reason &&
+	return last.State == state && last.Reason != nil && *last.Reason == reason &&
 		last.Snapshot != nil && *last.Snapshot == c.main
 }
 

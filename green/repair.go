@@ -21,6 +21,8 @@ const (
 	ReasonRed         = "red"
 	ReasonDebt        = "debt"
 	ReasonBusy        = "busy"
+	ReasonKey         = "signing-key"
+	ReasonFault       = "promoter-fault"
 )
 
 // repair tries the next means, in the order of the configuration.

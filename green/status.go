@@ -1,19 +1,17 @@
 package green
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/journal"
-	"greenward/internal/proc"
 )
 
 // Causes of lag.
@@ -42,10 +40,10 @@ type Lag struct {
 	Green  *git.Hash
 	Main   git.Hash
 	Behind int       // first-parent commits of main that green does not contain
-	Since  time.Time // when the oldest of them was committed; zero: none
+	Since  time.Time // when the oldest of them came that is not proven bad; zero: none
 }
 
-// For is how long the oldest commit of main waits, in whole seconds.
+// For is how long the oldest commit of main waits that is not proven bad, in whole seconds.
 func (l Lag) For(now time.Time) time.Duration {
 	if l.Since.IsZero() || now.Before(l.Since) {
 		return 0
@@ -66,6 +64,7 @@ func Measure(ctx context.Context, repo *git.Repo, main, green git.Ref) (Lag, err
 		return l, fmt.Errorf("read green: %w", err)
 	}
 	base := tip
+	var promotion *Promotion
 	if !tip.IsZero() {
 		l.Green = &tip
 		commit, err := repo.Commit(tip)
@@ -80,6 +79,7 @@ func Measure(ctx context.Context, repo *git.Repo, main, green git.Ref) (Lag, err
 			return l, nil // content is what counts
 		}
 		if p, err := ReadPromotion(commit); err == nil {
+			promotion = &p
 			if base, err = rests(repo, p); err != nil {
 				return l, err
 			}
@@ -87,19 +87,69 @@ func Measure(ctx context.Context, repo *git.Repo, main, green git.Ref) (Lag, err
 			return l, fmt.Errorf("read green: %w", err)
 		}
 	}
-	missing, err := repo.RevList(ctx, []git.Hash{l.Main}, []git.Hash{base}, "--first-parent")
+	missing, bad, err := leftOut(ctx, repo, l.Main, base, promotion)
 	if err != nil {
-		return l, fmt.Errorf("list what green does not contain: %w", err)
+		return l, err
 	}
 	l.Behind = len(missing)
-	if len(missing) > 0 {
-		oldest, err := repo.Commit(missing[len(missing)-1])
-		if err != nil {
-			return l, fmt.Errorf("read the oldest waiting commit: %w", err)
-		}
-		l.Since = oldest.Committer.When
+	l.Since, err = since(repo, base, slices.DeleteFunc(slices.Clone(missing), func(h git.Hash) bool { return bad[h] }))
+	return l, err
+}
+
+// leftOut lists the commits of main that green does not contain, and those among
+// them that are proven bad: these are debt, and stop the clock.
+func leftOut(ctx context.Context, repo *git.Repo, main, base git.Hash, p *Promotion) (missing []git.Hash, bad map[git.Hash]bool, err error) {
+	missing, err = repo.RevList(ctx, []git.Hash{main}, []git.Hash{base}, "--first-parent")
+	if err != nil {
+		return nil, nil, fmt.Errorf("list what green does not contain: %w", err)
 	}
-	return l, nil
+	if p == nil || len(p.Excludes) == 0 {
+		return missing, nil, nil
+	}
+	out := map[git.Hash]bool{}
+	bad = map[git.Hash]bool{}
+	for _, x := range p.Excludes {
+		out[x.Commit] = true
+		bad[x.Commit] = !strings.HasPrefix(x.Reason, standsOn)
+	}
+	if at := slices.Index(missing, cmp.Or(p.Through, p.Snapshot)); at >= 0 {
+		older := slices.DeleteFunc(slices.Clone(missing[at:]), func(h git.Hash) bool { return !out[h] })
+		missing = append(slices.Clone(missing[:at]), older...)
+	}
+	return missing, bad, nil
+}
+
+// since is when the oldest of some commits of main came there. A single clock
+// that is years off does not matter: it was there when any later one came, and
+// not before the commit that all of them follow.
+func since(repo *git.Repo, base git.Hash, missing []git.Hash) (time.Time, error) {
+	var oldest time.Time
+	for _, h := range missing {
+		commit, err := repo.Commit(h)
+		if err != nil {
+			return oldest, fmt.Errorf("read a waiting commit: %w", err)
+		}
+		if oldest.IsZero() || commit.Committer.When.Before(oldest) {
+			oldest = commit.Committer.When
+		}
+	}
+	if base.IsZero() || oldest.IsZero() {
+		return oldest, nil
+	}
+	commit, err := repo.Commit(base)
+	if err != nil {
+		return oldest, fmt.Errorf("read what green rests on: %w", err)
+	}
+	if last := missing[0]; commit.Committer.When.After(oldest) {
+		newest, err := repo.Commit(last)
+		if err != nil {
+			return oldest, fmt.Errorf("read a waiting commit: %w", err)
+		}
+		if !commit.Committer.When.After(newest.Committer.When) { // else it is the base's clock that is off
+			oldest = commit.Committer.When
+		}
+	}
+	return oldest, nil
 }
 
 // Status is how green stands; it marshals to what `green status` prints.
@@ -122,6 +172,9 @@ type Debt struct {
 	Repair string   `json:"repair"` // revert or agent; empty: left out with nothing offered
 	Entry  string   `json:"entry"`  // the queue entry that carries the repair to main
 	State  string   `json:"state"`  // of that entry: waiting, landed, ejected, withdrawn
+
+	Since      time.Time `json:"since"` // when green first left it out or mended it
+	AgeSeconds int64     `json:"age_seconds"`
 }
 
 // Status reports how green stands. It judges nothing and changes nothing.
@@ -135,17 +188,21 @@ func (e *Engine) Status(ctx context.Context) (Status, error) {
 		return Status{}, err
 	}
 	now := e.Now()
+	p, err := readPolicy(e.Hub.Repo, w.main)
+	if _, malformed := errors.AsType[*config.Error](err); err != nil && !malformed { // a malformed one is the cycle's to report
+		return Status{}, err
+	}
 	s := Status{
 		Green: lag.Green, Main: lag.Main, Behind: lag.Behind, LagSeconds: int64(lag.For(now) / time.Second),
 		Hold: w.held(),
 	}
-	since, running := e.running()
-	s.Running = running
-	s.Cause = attribute(lag, w.log, since, now)
-	if p, err := readPolicy(e.Hub.Repo, w.main); err == nil && p.Green.StaleAfter > 0 { // a malformed policy is the cycle's to report
-		s.Stale = lag.For(now) > p.Green.StaleAfter
+	story := story{log: w.log, patience: p.Green.StaleAfter}
+	if story.present, s.Running, err = e.present(); err != nil {
+		return Status{}, err
 	}
-	s.Debt, err = e.debt(w)
+	s.Cause = story.attribute(lag, now)
+	s.Stale = p.Green.StaleAfter > 0 && lag.For(now) > p.Green.StaleAfter
+	s.Debt, err = e.debt(w, now)
 	return s, err
 }
 
@@ -156,7 +213,7 @@ func (w *world) held() *string {
 	}
 	for _, line := range slices.Backward(w.log) {
 		switch line.State {
-		case journal.Promoted, journal.Released, journal.RolledBack:
+		case journal.Promoted, journal.Released, journal.RolledBack, stateWaiting:
 			return nil
 		case journal.Held:
 			if line.Reason != nil && *line.Reason != ReasonManual && line.Snapshot != nil && *line.Snapshot == w.main {
@@ -168,35 +225,59 @@ func (w *world) held() *string {
 	return nil
 }
 
-// attribute splits the lag by what green was waiting for: between two lines of
-// the log it is what the earlier one says.
-func attribute(lag Lag, log []Line, running, now time.Time) map[string]int64 {
+// story is what is known of how green spent its time.
+type story struct {
+	log      []Line
+	present  []Phase       // of the cycle at work, or of one that died
+	patience time.Duration // how long nobody may have looked before the promoter is at fault; 0: for ever
+}
+
+// attribute splits the lag by what green was waiting for: between two entries of
+// the story it is what the earlier one says. The parts sum to the lag.
+func (s story) attribute(lag Lag, now time.Time) map[string]int64 {
 	split := map[string]int64{}
 	for _, c := range causes() {
 		split[c] = 0
 	}
 	total := int64(lag.For(now) / time.Second)
-	at, cause := int64(0), CauseWaiting
+	at, cause, word := int64(0), CauseWaiting, lag.Since
 	spend := func(until time.Time, next string) {
 		end := min(max(int64(until.Sub(lag.Since)/time.Second), at), total)
 		split[cause] += end - at
 		at, cause = end, next
+		if until.After(word) {
+			word = until
+		}
 	}
-	for _, line := range log {
+	for _, line := range s.log {
+		for _, p := range line.Phases {
+			spend(p.From, known(p.Cause))
+		}
 		switch line.State {
 		case journal.Held:
 			spend(line.At, causeOf(line.Reason))
-		case journal.Promoted, journal.Released:
+		case journal.Promoted, journal.Released, stateWaiting:
 			spend(line.At, CauseWaiting)
 		case journal.RolledBack:
 			spend(line.At, CauseHold)
 		}
 	}
-	if !running.IsZero() {
-		spend(running, CauseRunning)
+	for _, p := range s.present {
+		spend(p.From, known(p.Cause))
+	}
+	if s.patience > 0 && cause == CauseWaiting && now.Sub(word) > s.patience {
+		spend(word.Add(s.patience), CausePromoter) // nobody looks
 	}
 	split[cause] += total - at
 	return split
+}
+
+// known is a cause that the split has a key for.
+func known(cause string) string {
+	if slices.Contains(causes(), cause) {
+		return cause
+	}
+	return CausePromoter
 }
 
 func causeOf(reason *string) string {
@@ -214,16 +295,19 @@ func causeOf(reason *string) string {
 		return CauseRed
 	case ReasonPending:
 		return CauseWaiting
+	case ReasonFault, ReasonKey:
+		return CausePromoter
 	}
 	return CauseHold
 }
 
 // debt lists what green leaves out and the repairs that main has not taken.
-func (e *Engine) debt(w world) ([]Debt, error) {
+func (e *Engine) debt(w world, now time.Time) ([]Debt, error) {
 	all := []Debt{}
 	if w.last == nil {
 		return all, nil
 	}
+	since := w.owedSince()
 	queue, err := journal.LoadQueue(e.Hub.Repo)
 	if err != nil {
 		return nil, fmt.Errorf("read the queue's log: %w", err)
@@ -248,48 +332,45 @@ func (e *Engine) debt(w world) ([]Debt, error) {
 			if reason == "" {
 				reason = "fails " + o.Check
 			}
-			all = append(all, Debt{Commit: h, Reason: reason, Repair: o.Kind, Entry: o.Entry, State: state})
+			all = append(all, Debt{Commit: h, Reason: reason, Repair: o.Kind, Entry: o.Entry, State: state, Since: since[h]})
 		}
 	}
 	for _, x := range w.last.Excludes {
 		if !answered[x.Commit] {
-			all = append(all, Debt{Commit: x.Commit, Reason: x.Reason})
+			all = append(all, Debt{Commit: x.Commit, Reason: x.Reason, Since: since[x.Commit]})
 		}
+	}
+	for i := range all {
+		if all[i].Since.IsZero() {
+			all[i].Since = w.last.Commit.Committer.When.UTC() // the log does not go back so far
+		}
+		all[i].AgeSeconds = max(int64(now.Sub(all[i].Since)/time.Second), 0)
 	}
 	return all, nil
 }
 
-// started is where a cycle says since when it is at work.
-func (e *Engine) started() string { return filepath.Join(e.Hub.State(), "lock", "green.started") }
-
-// begin notes the cycle's start. It serves the status alone, so a note that
-// cannot be written loses nothing else.
-func (e *Engine) begin() error {
-	return os.WriteFile(e.started(), []byte(e.Now().UTC().Format(time.RFC3339Nano)+"\n"), 0o644)
-}
-
-// end removes the note.
-func (e *Engine) end() error {
-	if err := os.Remove(e.started()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("note the cycle's end: %w", err)
+// owedSince is since when, without a break, green leaves out or mends commits.
+func (w *world) owedSince() map[git.Hash]time.Time {
+	since := map[git.Hash]time.Time{}
+	for _, line := range w.log {
+		if line.State != journal.Promoted && line.State != journal.RolledBack {
+			continue
+		}
+		next := map[git.Hash]time.Time{}
+		owe := func(h git.Hash) {
+			if next[h] = since[h]; next[h].IsZero() {
+				next[h] = line.At
+			}
+		}
+		for _, x := range line.Excluded {
+			owe(x.Commit)
+		}
+		for _, o := range line.Offers {
+			for _, h := range o.Culprits {
+				owe(h)
+			}
+		}
+		since = next
 	}
-	return nil
-}
-
-// running is since when a cycle is at work on this hub. The note of one that was
-// killed does not count: nobody holds the lock then.
-func (e *Engine) running() (time.Time, bool) {
-	text, err := os.ReadFile(e.started())
-	if err != nil {
-		return time.Time{}, false
-	}
-	release, err := proc.Lock(filepath.Join(e.Hub.State(), "lock", "green"))
-	if err == nil {
-		err = release()
-	}
-	if !errors.Is(err, proc.ErrLocked) {
-		return time.Time{}, false
-	}
-	since, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(string(text)))
-	return since, err == nil
+	return since
 }
