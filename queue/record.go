@@ -318,10 +318,14 @@ func (l *Lander) settle() error {
 		return fmt.Errorf("note what is settled: %w", err)
 	}
 	l.at("settle before")
-	if err := os.WriteFile(path+".new", []byte(l.log.Tip()), 0o644); err != nil {
+	// One small write over the old one: a killed process leaves the one or the
+	// other, and making a new file would cost more than all else here.
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
 		return fmt.Errorf("note what is settled: %w", err)
 	}
-	if err := os.Rename(path+".new", path); err != nil {
+	_, err = f.WriteAt([]byte(l.log.Tip()), 0)
+	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("note what is settled: %w", err)
 	}
 	l.at("settle after")
