@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"greenward/internal/config"
+	"greenward/internal/git"
+	"greenward/internal/verify"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rs/zerolog"
-
-	"greenward/internal/config"
-	"greenward/internal/git"
-	"greenward/internal/verify"
 )
 
 // built is a candidate as objects.
@@ -295,7 +294,7 @@ func (c *cycle) read(report verify.Report, ids []string) []Seen {
 		}
 		one := Seen{
 			ID: id, Verdict: o.Verdict, Passes: o.Passes, Fails: o.Fails, Hangs: o.Timeouts,
-			Runs: o.Runs, Cause: o.Cause, Why: o.Why, Again: o.Again && o.Fails > 0,
+			Runs: o.Runs, Cause: o.Cause, Why: o.Why, Again: o.Again && o.Fails > 0, Since: o.Since,
 		}
 		if o.Ran > 0 && o.Ran == o.Runs {
 			one.Fresh = freshly(Seen{}, one)

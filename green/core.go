@@ -1,13 +1,12 @@
 package green
 
 import (
+	"greenward/internal/git"
+	"greenward/internal/verify"
 	"maps"
 	"slices"
 	"strings"
 	"time"
-
-	"greenward/internal/git"
-	"greenward/internal/verify"
 )
 
 // Culprit is a commit that was found out.
@@ -296,6 +295,9 @@ func (s State) assessed(failed, open []string) (State, []Effect) {
 }
 
 func (s State) promote() (State, []Effect) {
+	if id := s.soaking(); id != "" {
+		return s.soak(id)
+	}
 	p := Promote{Cand: s.cand, Repair: RepairNone}
 	if s.cand.At < s.last() {
 		p.Repair = RepairPrefix

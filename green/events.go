@@ -1,10 +1,10 @@
 package green
 
 import (
-	"slices"
-
 	"greenward/internal/git"
 	"greenward/internal/verify"
+	"slices"
+	"time"
 )
 
 // Bounds of one cycle.
@@ -86,6 +86,8 @@ type Frozen struct {
 	Weakened []string       // required checks that the candidate's policy takes away
 	Policy   string         // what is wrong with the candidate's policy
 	Tired    bool           // this snapshot was held red several times, and nothing changed
+	Soak     time.Duration  // how long a tree has to stay accepted before it becomes green
+	Ripe     time.Time      // the cycle's beginning less the soak; zero: nothing has to soak
 	Healing  bool           // this snapshot was held for the environment: its failures may be of that hour
 }
 
@@ -100,7 +102,8 @@ type Seen struct {
 	Fresh   verify.Verdict // of the run that was asked for; empty: none was made
 	Cause   verify.Cause
 	Why     string
-	Again   bool // it failed, and neither verdict is sure: another run would tell more
+	Again   bool      // it failed, and neither verdict is sure: another run would tell more
+	Since   time.Time // when it became passed; zero: it is not, or nobody knows
 }
 
 // failed reports whether the check counts as failed: a second time-out does, for

@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
-
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/journal"
 	"greenward/internal/merge"
 	"greenward/internal/verify"
+	"slices"
+	"time"
 )
 
 // world is what the hub's refs say.
@@ -173,6 +172,13 @@ func (c *cycle) freezePolicy() error {
 		return fmt.Errorf("judge %s: %w", c.main.Short(), err)
 	}
 	c.frozen.Repair = own.Green.Repair
+	c.frozen.Soak = own.Green.Soak
+	if c.rules != nil {
+		c.frozen.Soak = max(c.frozen.Soak, c.rules.Green.Soak)
+	}
+	if c.frozen.Soak > 0 {
+		c.frozen.Ripe = c.e.Now().Add(-c.frozen.Soak)
+	}
 	for _, d := range demands(own, c.rules) {
 		c.needs[d.ID] = d
 	}

@@ -3,7 +3,6 @@ package green
 import (
 	"errors"
 	"fmt"
-
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/verify"
@@ -72,7 +71,7 @@ func (c *cycle) accepted(h git.Hash, ids map[git.Hash][]string) ([]Seen, error) 
 		return nil, nil
 	}
 	for _, o := range seen {
-		if o.Verdict != verify.Passed {
+		if o.Verdict != verify.Passed || !c.frozen.ripe(o) {
 			return nil, nil
 		}
 	}

@@ -2,11 +2,10 @@ package green
 
 import (
 	"fmt"
-	"slices"
-	"strings"
-
 	"greenward/internal/git"
 	"greenward/internal/verify"
+	"slices"
+	"strings"
 )
 
 // Reasons of a hold or a wait.
@@ -23,6 +22,7 @@ const (
 	ReasonBusy        = "busy"
 	ReasonKey         = "signing-key"
 	ReasonFault       = "promoter-fault"
+	ReasonSoak        = "soak"
 )
 
 // repair tries the next means, in the order of the configuration.
