@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"greenward/internal/config"
-	"greenward/internal/git"
-	"greenward/internal/verify"
 	"slices"
 	"strconv"
 	"strings"
+
+	"greenward/internal/config"
+	"greenward/internal/git"
+	"greenward/internal/verify"
 
 	"github.com/rs/zerolog"
 )

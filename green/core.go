@@ -1,12 +1,13 @@
 package green
 
 import (
-	"greenward/internal/git"
-	"greenward/internal/verify"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"greenward/internal/git"
+	"greenward/internal/verify"
 )
 
 // Culprit is a commit that was found out.

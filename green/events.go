@@ -1,10 +1,11 @@
 package green
 
 import (
-	"greenward/internal/git"
-	"greenward/internal/verify"
 	"slices"
 	"time"
+
+	"greenward/internal/git"
+	"greenward/internal/verify"
 )
 
 // Bounds of one cycle.

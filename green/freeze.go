@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
+
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/journal"
 	"greenward/internal/merge"
 	"greenward/internal/verify"
-	"slices"
-	"time"
 )
 
 // world is what the hub's refs say.

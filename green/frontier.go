@@ -3,6 +3,7 @@ package green
 import (
 	"errors"
 	"fmt"
+
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/verify"

@@ -2,10 +2,11 @@ package green
 
 import (
 	"fmt"
-	"greenward/internal/git"
-	"greenward/internal/verify"
 	"slices"
 	"strings"
+
+	"greenward/internal/git"
+	"greenward/internal/verify"
 )
 
 // Reasons of a hold or a wait.

@@ -1,10 +1,11 @@
 package green_test
 
 import (
-	"greenward/green"
-	"greenward/internal/gittest"
 	"testing"
 	"time"
+
+	"greenward/green"
+	"greenward/internal/gittest"
 )
 
 // TestG18SoakIsNotRestarted soaks for an hour while a commit comes every twenty
