@@ -11,46 +11,46 @@ import (
 
 	"greenward/internal/git"
 	"greenward/internal/journal"
+	"greenward/queue"
 
 	"github.com/rs/zerolog"
 )
 
-// mirrorEvery is how often a hub is brought in step with its remote: GitHub's
-// guidance is at most six pushes a minute to one repository.
-const mirrorEvery = 12 * time.Second
+// mirrorEvery is how often a hub is brought in step with its remote, and
+// lesserEvery how often what nobody waits for is: GitHub's guidance is at most six
+// pushes a minute to one repository, and a round makes one for main, and one for
+// green when it was promoted.
+const (
+	mirrorEvery = 15 * time.Second
+	lesserEvery = time.Minute
+)
+
+// giveTries bounds how often a push that lost a race is made again at once.
+const giveTries = 5
 
 // Exchange keeps a hub and its upstream in step.
 //
 // What moved upstream is taken in before anything of ours is pushed: a newer
 // main is merged into the hub's (hub first parent), because the hub's main only
-// moves forward. A conflict there, or a refused push, holds the queue until a
-// person has settled it.
+// moves forward. Where that conflicts, landings that upstream has not seen are
+// taken back and wait again. The queue is held while the remote refuses main,
+// when it was rewound, and when a conflict is not with landings of ours. While
+// the remote cannot be reached, landing goes on.
 type Exchange struct {
 	Hub         *git.Hub // required
 	Main, Green git.Ref  // required
 	Now         func() time.Time
+	By          string   // names this process in the log
+	Trusted     []string // public keys of people whose orders count, beside the hub's own
 
-	mu   sync.Mutex
-	held *string
-}
-
-// Held is why the queue must wait; nil: it need not.
-func (x *Exchange) Held() *string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.held
-}
-
-func (x *Exchange) hold(reason *string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.held = reason
+	mu     sync.Mutex
+	rested time.Time // when the rest was pushed last
 }
 
 // Run exchanges until ctx ends; trouble is logged and tried again.
 func (x *Exchange) Run(ctx context.Context) error {
 	for {
-		if err := x.Once(ctx); ctx.Err() == nil && err != nil {
+		if err := x.round(ctx, false); ctx.Err() == nil && err != nil {
 			zerolog.Ctx(ctx).Error().Err(err).Msg("exchange with the remote stopped")
 		}
 		if err := wait(ctx, nil, mirrorEvery); err != nil {
@@ -59,17 +59,39 @@ func (x *Exchange) Run(ctx context.Context) error {
 	}
 }
 
-// Once takes what upstream has, then pushes what it lacks.
-func (x *Exchange) Once(ctx context.Context) error {
-	if err := x.Take(ctx); err != nil {
+// Once takes what upstream has, then pushes all that it lacks.
+func (x *Exchange) Once(ctx context.Context) error { return x.round(ctx, true) }
+
+func (x *Exchange) round(ctx context.Context, all bool) error {
+	if err := x.take(ctx); err != nil {
 		return err
 	}
-	_, err := x.Give(ctx)
+	_, err := x.give(ctx, all)
 	return err
 }
 
-// Take fetches and brings upstream's main and orders into the hub's.
+// Take fetches and brings upstream's main and orders into the hub's. What was
+// refused before is offered again, so that a hold that is over ends here.
 func (x *Exchange) Take(ctx context.Context) error {
+	if err := x.take(ctx); err != nil {
+		return err
+	}
+	h, err := x.holds()
+	if err != nil || h.Refused == "" {
+		return err
+	}
+	_, err = x.Give(ctx)
+	if _, refused := errors.AsType[*git.PushError](err); refused {
+		return nil // the hold says so
+	}
+	return err
+}
+
+func (x *Exchange) take(ctx context.Context) error {
+	before, err := x.Hub.Tip(git.Track(x.Main))
+	if err != nil {
+		return err
+	}
 	if err := x.Hub.Fetch(ctx, x.Main, x.Green); err != nil {
 		return err
 	}
@@ -77,59 +99,106 @@ func (x *Exchange) Take(ctx context.Context) error {
 	if err != nil || theirs.IsZero() {
 		return err
 	}
+	if rewound, err := x.rewound(ctx, before, theirs); err != nil || rewound {
+		return err
+	}
 	for {
 		ours, err := x.Hub.Resolve(x.Main)
 		if err != nil {
 			return err
 		}
-		next, err := x.join(ctx, ours, theirs)
+		next, more, err := x.join(ctx, ours, theirs)
 		if err != nil || next == ours {
 			return err
 		}
-		err = x.Hub.Transact(ctx, "take upstream's main", []git.RefUpdate{{Ref: x.Main, New: next, Old: ours}})
+		moves := []git.RefUpdate{{Ref: x.Main, New: next, Old: ours}}
+		if n := len(more); n > 0 { // branches, main, and the log that is true then
+			moves = append(append(slices.Clone(more[:n-1]), moves...), more[n-1])
+		}
+		err = x.Hub.Transact(ctx, "take upstream's main", moves)
 		if _, raced := errors.AsType[*git.RaceError](err); !raced {
 			return err
 		}
 	}
 }
 
-// join is the commit that holds both; ours, when there is nothing to take or it
-// conflicts, which holds the queue.
-func (x *Exchange) join(ctx context.Context, ours, theirs git.Hash) (git.Hash, error) {
+// join is the commit that holds both, and what has to move with it; ours, when
+// there is nothing to take or nothing helps against a conflict, which holds the
+// queue.
+func (x *Exchange) join(ctx context.Context, ours, theirs git.Hash) (next git.Hash, more []git.RefUpdate, err error) {
 	if has, err := x.Hub.IsAncestor(ctx, theirs, ours); err != nil || has {
-		x.hold(nil)
-		return ours, err
+		return ours, nil, errors.Join(err, x.unhold(holdConflict))
 	}
 	if behind, err := x.Hub.IsAncestor(ctx, ours, theirs); err != nil || behind {
-		x.hold(nil)
-		return theirs, err
+		return theirs, nil, errors.Join(err, x.unhold(holdConflict))
 	}
 	merged, err := x.Hub.MergeTree(ctx, git.MergeInput{Ours: ours, Theirs: theirs})
 	if err != nil {
-		return "", err
-	}
-	if len(merged.Conflicts) > 0 {
-		why := fmt.Sprintf("upstream's %s (%s) conflicts with what landed here, in %s; merge it by hand and push it to queue/", x.Main.Short(), theirs.Short(), strings.Join(merged.Conflicts, ", "))
-		x.hold(&why)
-		return ours, nil
+		return "", nil, err
 	}
 	by := git.Identity{Name: "greenward", Email: "greenward@localhost", When: x.Now().UTC()}
-	x.hold(nil)
-	return x.Hub.WriteCommit(git.CommitInput{
+	if len(merged.Conflicts) > 0 {
+		way, err := queue.Unland(ctx, queue.UnlandInput{Hub: x.Hub, Main: x.Main, Ours: ours, Theirs: theirs, Conflicts: merged.Conflicts, By: by, Name: x.By})
+		if err != nil {
+			return "", nil, err
+		}
+		if way.Tip.IsZero() {
+			return ours, nil, x.hold(holdConflict, fmt.Sprintf("upstream's %s (%s) conflicts with what landed here, in %s; merge it by hand and push it to queue/",
+				x.Main.Short(), theirs.Short(), strings.Join(merged.Conflicts, ", ")))
+		}
+		for _, entry := range way.Entries {
+			zerolog.Ctx(ctx).Warn().Str("change", entry).Msg("landing made way for upstream and waits again")
+		}
+		if merged, err = x.Hub.MergeTree(ctx, git.MergeInput{Ours: way.Tip, Theirs: theirs}); err != nil {
+			return "", nil, err
+		}
+		ours, more = way.Tip, way.Moves
+	}
+	next, err = x.Hub.WriteCommit(git.CommitInput{
 		Tree: merged.Tree, Parents: []git.Hash{ours, theirs}, Author: by, Committer: by,
 		Message: git.Message{Subject: "Merge upstream " + x.Main.Short(), Trailers: git.Trailers{{Key: "Upstream", Value: string(theirs)}}}.String(),
 	})
+	return next, more, errors.Join(err, x.unhold(holdConflict))
 }
 
-// Give pushes: first main with its log, then green with its tags and log, then
-// the rest. Green goes only when main did, for its second parent must be there.
-// It gives the branches that a working tree of the clone kept from moving.
-func (x *Exchange) Give(ctx context.Context) ([]git.Ref, error) {
-	if x.Hub.Upstream() == "" || x.Held() != nil {
-		return nil, nil
+// Give pushes all that upstream lacks: first main with its log, then green with
+// its tags and log, then the rest. Green goes only when main did, for its second
+// parent must be there. It gives the branches that a working tree of the clone
+// kept from moving.
+func (x *Exchange) Give(ctx context.Context) ([]git.Ref, error) { return x.give(ctx, true) }
+
+// give pushes; the rest goes only when all is wanted, or it is time.
+func (x *Exchange) give(ctx context.Context, all bool) (skipped []git.Ref, err error) {
+	for range giveTries {
+		h, err := x.holds()
+		if err != nil || x.Hub.Upstream() == "" || h.Conflict != "" || h.Rewound != nil {
+			return nil, err
+		}
+		if !x.Hub.HasRemote() {
+			skipped, err = x.giveClone(ctx)
+		} else {
+			skipped, err = x.giveRemote(ctx, all)
+		}
+		if _, raced := errors.AsType[*git.RaceError](err); !raced {
+			return skipped, err
+		}
+		// Somebody was faster: what they pushed is taken in first.
+		if err := x.take(ctx); err != nil {
+			return skipped, err
+		}
 	}
-	if !x.Hub.HasRemote() {
-		return x.giveClone(ctx)
+	return skipped, fmt.Errorf("push to %q: %d races in a row; the next round tries again", x.Hub.Upstream(), giveTries)
+}
+
+func (x *Exchange) giveRemote(ctx context.Context, all bool) ([]git.Ref, error) {
+	// Read before main: what green rests on is then part of the main that goes first.
+	green, err := x.tips(x.Green, git.GreenLog)
+	if err != nil {
+		return nil, err
+	}
+	tags, err := x.under("refs/tags/green/")
+	if err != nil {
+		return nil, err
 	}
 	main, err := x.tips(x.Main, git.QueueLog)
 	if err != nil {
@@ -137,30 +206,49 @@ func (x *Exchange) Give(ctx context.Context) ([]git.Ref, error) {
 	}
 	skipped, err := x.Hub.Publish(ctx, main)
 	if refused, ok := errors.AsType[*git.PushError](err); ok {
-		why := "the remote refused " + x.Main.Short() + ": " + git.OneLine(refused.Said)
-		x.hold(&why)
+		return skipped, errors.Join(err, x.hold(holdRefused, "the remote refused "+x.Main.Short()+": "+git.OneLine(refused.Said)))
 	}
 	if err != nil {
 		return skipped, err
 	}
-	green, err := x.tips(x.Green, git.GreenLog)
-	if err != nil {
-		return skipped, err
-	}
-	tags, err := x.under("refs/tags/green/")
-	if err != nil {
+	if err := errors.Join(x.unhold(holdRefused), x.seen(ctx, main)); err != nil {
 		return skipped, err
 	}
 	more, err := x.Hub.Publish(ctx, append(green, tags...))
-	if err != nil {
-		return append(skipped, more...), err
+	if skipped = append(skipped, more...); err != nil {
+		return skipped, err
+	}
+	if !all && x.Now().Sub(x.rested) < lesserEvery {
+		return skipped, nil
 	}
 	rest, err := x.rest()
 	if err != nil {
-		return append(skipped, more...), err
+		return skipped, err
 	}
-	_, err = x.Hub.Publish(ctx, rest)
-	return append(skipped, more...), err
+	if _, err = x.Hub.Publish(ctx, rest); err == nil {
+		x.rested = x.Now()
+	}
+	return skipped, err
+}
+
+// seen notes that upstream has what was pushed, so that a rewind to before it is
+// noticed.
+func (x *Exchange) seen(ctx context.Context, pushed []git.RefUpdate) error {
+	for _, u := range pushed {
+		if u.Ref != x.Main {
+			continue
+		}
+		track := git.Track(x.Main)
+		old, err := x.Hub.Tip(track)
+		if err != nil || old == u.New {
+			return err
+		}
+		err = x.Hub.Transact(ctx, "seen upstream", []git.RefUpdate{{Ref: track, New: u.New, Old: old}})
+		if _, raced := errors.AsType[*git.RaceError](err); !raced {
+			return err // else a fetch meanwhile knows more
+		}
+	}
+	return nil
 }
 
 // giveClone pushes the two branches into the clone that the hub belongs to; all

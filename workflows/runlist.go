@@ -38,9 +38,7 @@ func ListRuns(repo *git.Repo, main git.Hash, controls journal.Controls, claims *
 		if err != nil {
 			return nil, fmt.Errorf("read the runs: %w", err)
 		}
-		if err := l.read(c); err != nil {
-			return nil, fmt.Errorf("read the runs: %w", err)
-		}
+		l.read(c)
 	}
 	board, err := agents.OpenTasks(repo, main, "")
 	if err != nil {
@@ -84,7 +82,7 @@ func (l *runList) get(run string) *RunLine {
 }
 
 // read takes what one commit of main says, newest first.
-func (l *runList) read(c git.Commit) error {
+func (l *runList) read(c git.Commit) {
 	t, when := c.Trailers(), c.Committer.When.UTC()
 	if h, err := agents.ParseHandoff(t); err == nil {
 		one := l.get(agents.RunOf(h.Task))
@@ -100,18 +98,13 @@ func (l *runList) read(c git.Commit) error {
 	}
 	run, begins := t.Get("Run")
 	if !begins || agents.CheckID(run) != nil {
-		return nil
+		return
 	}
 	one := l.get(run)
 	one.Started = &when // the oldest one stays
-	if one.Goal == "" {
-		text, err := l.repo.File(c.Tree, agents.GoalPath(run))
-		if err != nil {
-			return nil //nolint:nilerr // such a commit names a run and holds no goal
-		}
-		one.Goal = firstLine(string(text))
+	if text, err := l.repo.File(c.Tree, agents.GoalPath(run)); err == nil && one.Goal == "" {
+		one.Goal = firstLine(string(text)) // else: such a commit names a run and holds no goal
 	}
-	return nil
 }
 
 // held tells of unfinished runs what people ordered and who pursues them.

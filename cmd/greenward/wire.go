@@ -46,7 +46,7 @@ func (a *app) wire(p *place) (*engines, error) {
 		Repo: p.hub.Repo, Ledger: ledger, State: p.hub.State(), Signer: signer, Now: a.now, Host: a.host,
 		Slots: p.policy.Queue.Slots, Name: by, Work: a.checkDir(p),
 	}
-	e.exchange = &workflows.Exchange{Hub: p.hub, Main: p.main, Green: p.green, Now: a.now}
+	e.exchange = &workflows.Exchange{Hub: p.hub, Main: p.main, Green: p.green, Now: a.now, By: by, Trusted: p.policy.Green.Signers}
 	e.lander = &queue.Lander{Hub: p.hub, Judge: e.runner, Now: a.now, By: by, Main: p.main, Green: p.green, Held: e.exchange.Held}
 	e.green = &green.Engine{Hub: p.hub, Judge: e.runner, Signer: signer, Now: a.now, By: by, Main: p.main, Green: p.green}
 	return e, nil

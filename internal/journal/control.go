@@ -99,6 +99,7 @@ type Controls struct {
 	Hold     *string             // why green does not move; nil: it may
 	HeldAt   time.Time           // when the hold was ordered
 	Released time.Time           // when the last release was ordered; zero: never
+	Thawed   time.Time           // when the last thaw was ordered; zero: never
 	Stopped  map[string]bool     // runs
 	Paused   map[string]bool     // runs
 	Excluded map[git.Hash]string // commits green must leave out, and why
@@ -180,7 +181,7 @@ func (c *Controls) apply(o order, commit git.Hash) {
 	case VerbFreeze:
 		c.Frozen = &why
 	case VerbThaw:
-		c.Frozen = nil
+		c.Frozen, c.Thawed = nil, o.At
 	case VerbPause:
 		c.Paused[o.Arg] = true
 	case VerbResume:

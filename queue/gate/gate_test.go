@@ -92,23 +92,26 @@ func (w *world) link(path, target string) []string {
 func TestMarkers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]string{"old": conflict, ".gitattributes": "*.adoc conflict-marker-size=32\n"})
-	for text, bad := range map[string]bool{
-		"":                                      false,
-		conflict:                                true,
-		"x\n" + conflict + "y\n":                true,
-		"Heading\n=======\n\ntext\n":            false,
-		"<<<<<<< a\nno middle\n>>>>>>> b\n":     false,
-		"Heading\n=======\n>>>>>>> quoted\n":    false,
-		"> <<<<<<< a\n> =======\n> >>>>>>> b\n": false,
-		"<<<<<<< a\n========\n>>>>>>> b\n":      false,
-		"<<<<<<<< a\n=======\n>>>>>>>> b\n":     false,
-		"<<<<<<<\na\n||||||| base\nx\n=======\nb\n>>>>>>>\n": true,
-		"<<<<<<< a\r\n1\r\n=======\r\n2\r\n>>>>>>> b\r\n":    true,
-		"\x00" + conflict: false,
+	for _, row := range []struct {
+		text string
+		bad  bool
+	}{
+		{"", false},
+		{conflict, true},
+		{"x\n" + conflict + "y\n", true},
+		{"Heading\n=======\n\ntext\n", false},
+		{"<<<<<<< a\nno middle\n>>>>>>> b\n", false},
+		{"Heading\n=======\n>>>>>>> quoted\n", false},
+		{"> <<<<<<< a\n> =======\n> >>>>>>> b\n", false},
+		{"<<<<<<< a\n========\n>>>>>>> b\n", false},
+		{"<<<<<<<< a\n=======\n>>>>>>>> b\n", false},
+		{"<<<<<<<\na\n||||||| base\nx\n=======\nb\n>>>>>>>\n", true},
+		{"<<<<<<< a\r\n1\r\n=======\r\n2\r\n>>>>>>> b\r\n", true},
+		{"\x00" + conflict, false},
 	} {
-		got := w.try(config.Gate{}, "change", map[string]string{"f.txt": text})
-		if (len(got) == 1) != bad {
-			t.Errorf("%q: %v", text, got)
+		got := w.try(config.Gate{}, "change", map[string]string{"f.txt": row.text})
+		if (len(got) == 1) != row.bad {
+			t.Errorf("%q: %v", row.text, got)
 		}
 		w.try(config.Gate{}, "clear", map[string]string{"f.txt": gittest.Deleted})
 	}

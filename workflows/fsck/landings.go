@@ -61,7 +61,7 @@ func (f *Fsck) compare() ([]Finding, error) {
 	if err != nil || main.IsZero() {
 		return nil, err
 	}
-	c := comparison{onMain: map[git.Hash]bool{}}
+	c, undone := comparison{onMain: map[git.Hash]bool{}}, map[git.Hash]bool{}
 	if c.log, err = journal.LoadQueue(f.Hub.Repo); err != nil {
 		return nil, err
 	}
@@ -70,6 +70,14 @@ func (f *Fsck) compare() ([]Finding, error) {
 			return nil, err
 		}
 		c.onMain[commit.Hash] = true
+		if _, again := commit.Trailers().Get("Requeued"); again {
+			for _, h := range commit.Trailers().All("Reverts") {
+				undone[git.Hash(h)] = true // made way for upstream: it may land once more
+			}
+		}
+		if undone[commit.Hash] {
+			continue
+		}
 		if _, ended := commit.Trailers().Get(merge.ChangeKey); ended && commit.Committer.Email == queue.Committer(commit.Committer.When).Email {
 			c.ours = append(c.ours, commit)
 		}

@@ -1,0 +1,155 @@
+package workflows
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"greenward/internal/git"
+	"greenward/internal/journal"
+)
+
+// holds are the reasons for which the queue must wait. They are kept beside the
+// hub, for every process there; losing them costs one more look at the remote.
+type holds struct {
+	Conflict string  `json:"conflict,omitempty"` // upstream's main conflicts with ours
+	Refused  string  `json:"refused,omitempty"`  // the remote did not take main
+	Rewound  *rewind `json:"rewound,omitempty"`  // somebody set upstream's main back
+}
+
+// rewind is a main that upstream had and has no more.
+type rewind struct {
+	From git.Hash  `json:"from"` // what upstream had
+	To   git.Hash  `json:"to"`
+	At   time.Time `json:"at"`
+}
+
+// Kinds of holds that are one text.
+const (
+	holdConflict = "conflict"
+	holdRefused  = "refused"
+)
+
+func (x *Exchange) holdsPath() string {
+	return filepath.Join(x.Hub.State(), "journal", "exchange-held.json")
+}
+
+func (x *Exchange) holds() (holds, error) {
+	var h holds
+	data, err := os.ReadFile(x.holdsPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return h, nil
+	}
+	if err != nil {
+		return h, fmt.Errorf("read why the queue is held: %w", err)
+	}
+	if !json.Valid(data) {
+		return h, nil // torn by a crash: the next exchange finds out anew
+	}
+	if err := json.Unmarshal(data, &h); err != nil {
+		return h, fmt.Errorf("read why the queue is held: %w", err)
+	}
+	return h, nil
+}
+
+// change rewrites the holds.
+func (x *Exchange) change(edit func(*holds)) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	h, err := x.holds()
+	if err != nil {
+		return err
+	}
+	before := h
+	if edit(&h); h == before {
+		return nil
+	}
+	data, err := json.Marshal(h)
+	if err != nil {
+		return fmt.Errorf("note why the queue is held: %w", err)
+	}
+	path := x.holdsPath()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("note why the queue is held: %w", err)
+	}
+	if err := os.WriteFile(path+".new", data, 0o644); err != nil {
+		return fmt.Errorf("note why the queue is held: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("note why the queue is held: %w", err)
+	}
+	return nil
+}
+
+func (x *Exchange) hold(kind, why string) error {
+	return x.change(func(h *holds) {
+		if kind == holdConflict {
+			h.Conflict = why
+			return
+		}
+		h.Refused = why
+	})
+}
+
+func (x *Exchange) unhold(kind string) error { return x.hold(kind, "") }
+
+// Held is why the queue must wait; nil: it need not.
+func (x *Exchange) Held() *string {
+	h, err := x.holds()
+	switch {
+	case err != nil:
+		return new(err.Error()) // what cannot be told is not safe to land on
+	case h.Rewound != nil:
+		return new(fmt.Sprintf("upstream's %s was set back from %s to %s by somebody: push %s there again to undo that, or order greenward queue thaw to go on from here, which brings back what was taken out",
+			x.Main.Short(), h.Rewound.From.Short(), h.Rewound.To.Short(), h.Rewound.From.Short()))
+	case h.Refused != "":
+		return &h.Refused
+	case h.Conflict != "":
+		return &h.Conflict
+	}
+	return nil
+}
+
+// rewound reports whether upstream's main was set back, and nobody has said yet
+// what is to become of it. To push over that would undo somebody's decision.
+func (x *Exchange) rewound(ctx context.Context, before, theirs git.Hash) (bool, error) {
+	h, err := x.holds()
+	if err != nil || !x.Hub.HasRemote() {
+		return false, err
+	}
+	if h.Rewound == nil {
+		if before.IsZero() || before == theirs {
+			return false, nil
+		}
+		if forward, err := x.Hub.IsAncestor(ctx, before, theirs); err != nil || forward {
+			return false, err
+		}
+		return true, x.change(func(h *holds) { h.Rewound = &rewind{From: before, To: theirs, At: x.Now().UTC()} })
+	}
+	restored, err := x.Hub.IsAncestor(ctx, h.Rewound.From, theirs)
+	if err != nil {
+		return false, err
+	}
+	if !restored {
+		thawed, err := x.thawed()
+		if err != nil || thawed.Before(h.Rewound.At) {
+			return true, err
+		}
+	}
+	return false, x.change(func(h *holds) { h.Rewound = nil })
+}
+
+// thawed is when somebody last ordered that landing goes on.
+func (x *Exchange) thawed() (time.Time, error) {
+	key, err := x.Hub.Key()
+	if err != nil {
+		return time.Time{}, err
+	}
+	controls, err := journal.ReadControls(x.Hub.Repo, append([]string{key.Public()}, x.Trusted...))
+	return controls.Thawed, err
+}
