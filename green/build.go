@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/verify"
-
-	"github.com/rs/zerolog"
 )
 
 // built is a candidate as objects.

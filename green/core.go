@@ -106,6 +106,12 @@ func (s State) open(in Frozen) (State, []Effect) {
 	case in.Gone:
 		s.Alerts = append(s.Alerts, "history: main no longer contains the commit that green rests on; `greenward green release` adopts the new main")
 		return s.hold(ReasonHistory, "main was rewritten below the commit that green rests on")
+	case in.Moved != "":
+		s.Alerts = append(s.Alerts, "history: "+in.Moved)
+		return s.hold(ReasonHistory, in.Moved)
+	case in.Key != "":
+		s.Alerts = append(s.Alerts, ReasonKey+": "+in.Key)
+		return s.hold(ReasonKey, in.Key)
 	case in.Same:
 		return s, []Effect{Rest{"nothing newer than green"}}
 	case in.Policy != "":

@@ -95,7 +95,8 @@ const (
 
 // Cycle freezes main's tip, judges it, repairs it where it must and can, and
 // promotes it. It does nothing where another cycle is running on the same hub.
-// An error means that the cycle could not be carried out: nothing was decided.
+// An error means that the cycle could not be carried out: nothing was decided,
+// and the Result says so as a hold, where there is one.
 func (e *Engine) Cycle(ctx context.Context) (result Result, err error) {
 	if e.Hub.IsShallow() {
 		return Result{}, fmt.Errorf("judge a snapshot: %w: a shallow repository cannot tell which commit came first; run git fetch --unshallow", git.ErrUnsupported)
@@ -110,10 +111,10 @@ func (e *Engine) Cycle(ctx context.Context) (result Result, err error) {
 	defer func() { err = errors.Join(err, release()) }()
 	diary, err := e.begin()
 	if err != nil {
-		return Result{}, err
+		return e.faulted(ctx, err), err
 	}
 	if result, err = e.locked(ctx, diary); err != nil {
-		return result, errors.Join(err, diary.enter(CausePromoter, e.Now()))
+		return e.faulted(ctx, err), errors.Join(err, diary.enter(CausePromoter, e.Now()))
 	}
 	return result, diary.end()
 }
@@ -153,6 +154,22 @@ func (e *Engine) locked(ctx context.Context, d *diary) (Result, error) {
 		}
 		zerolog.Ctx(ctx).Warn().Str("ref", string(race.Ref)).Int("try", try).Msg("restarted")
 	}
+}
+
+// faulted is the document of a cycle that could not be carried out.
+func (e *Engine) faulted(ctx context.Context, err error) Result {
+	if ctx.Err() != nil || errors.Is(err, config.ErrNoChecks) {
+		return Result{}
+	}
+	why, said := ReasonFault, git.OneLine(err.Error())
+	r := Result{Verdict: verify.Unknown, Repair: RepairNone, Action: ActionHold, Hold: &why, Detail: &said, Alerts: []string{ReasonFault + ": " + said}}
+	w, err := e.read()
+	if err != nil { // that is the trouble, then: what could be read is in w
+		r.Alerts = append(r.Alerts, ReasonFault+": "+git.OneLine(err.Error()))
+	}
+	r.Snapshot = w.main
+	r.fill(&w)
+	return r
 }
 
 func runsOf(r *Result) int {

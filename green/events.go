@@ -86,6 +86,8 @@ type Frozen struct {
 	Same     bool           // nothing to promote that green does not already hold
 	Weakened []string       // required checks that the candidate's policy takes away
 	Policy   string         // what is wrong with the candidate's policy
+	Moved    string         // how green's branch differs from its log
+	Key      string         // why nobody would trust a promotion by this hub's key
 	Tired    bool           // this snapshot was held red several times, and nothing changed
 	Soak     time.Duration  // how long a tree has to stay accepted before it becomes green
 	Ripe     time.Time      // the cycle's beginning less the soak; zero: nothing has to soak

@@ -137,6 +137,10 @@ func (e *Engine) freeze(ctx context.Context) (*cycle, error) {
 		c.frozen.Held = *w.controls.Hold
 		return c, nil
 	}
+	if c.frozen.Moved, err = c.movedByHand(ctx); err != nil {
+		return nil, err
+	}
+	c.frozen.Key = c.distrust()
 	if err := c.freezePolicy(); err != nil {
 		return nil, err
 	}
@@ -152,6 +156,29 @@ func (e *Engine) freeze(ctx context.Context) (*cycle, error) {
 	c.frozen.Tired = c.reds() >= maxRed
 	c.frozen.Healing = c.alreadyHeld(ReasonEnvironment)
 	return c, c.freezeBorn()
+}
+
+// movedByHand says how green's branch differs from what the log knows; empty: it
+// does not. Promotions that another hub added on top are no difference.
+func (c *cycle) movedByHand(ctx context.Context) (string, error) {
+	for _, line := range slices.Backward(c.log) {
+		if line.State != journal.Promoted && line.State != journal.RolledBack || line.Green == nil {
+			continue
+		}
+		on := false
+		if c.last != nil {
+			var err error
+			if on, err = c.repo.IsAncestor(ctx, *line.Green, c.green); err != nil {
+				return "", fmt.Errorf("compare green with its log: %w", err)
+			}
+		}
+		if on {
+			return "", nil
+		}
+		return fmt.Sprintf("%s is at %q and its log says %s: somebody moved it; put it back with git update-ref %s %s",
+			c.greenRef.Short(), c.green.Short(), line.Green.Short(), c.greenRef, *line.Green), nil
+	}
+	return "", nil
 }
 
 // freezePolicy reads the snapshot's policy and compares it with green's.

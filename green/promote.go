@@ -56,7 +56,30 @@ func (c *cycle) promote(ctx context.Context, s State, p Promote) (Result, error)
 	zerolog.Ctx(ctx).Info().Str("commit", string(commit)).Str("verdict", string(s.Verdict)).Str("ref", string(c.greenRef)).Msg("promoted")
 	r := c.result(s, ActionPromoted, "")
 	r.Green, r.Promoted, r.Repair, r.Excluded, r.Repairs, r.early = &commit, true, p.Repair, line.Excluded, line.Repairs, p.Early
+	r.Alerts = append(r.Alerts, c.overdue(line.At)...)
 	return r, nil
+}
+
+// overdueAfter is how long main may leave a repair alone before somebody is told.
+const overdueAfter = 24 * time.Hour
+
+// overdue tells of debt that green carries for too long.
+func (c *cycle) overdue(now time.Time) []string {
+	var alerts []string
+	since := c.owedSince()
+	for _, x := range c.last.excluded() {
+		if at := since[x.Commit]; !at.IsZero() && now.Sub(at) > overdueAfter {
+			alerts = append(alerts, fmt.Sprintf("debt-overdue: %s is left out for %s (%s)", x.Commit.Short(), now.Sub(at).Round(time.Minute), x.Reason))
+		}
+	}
+	return alerts
+}
+
+func (p *Promotion) excluded() []journal.Exclusion {
+	if p == nil {
+		return nil
+	}
+	return p.Excludes
 }
 
 // inPart ends the reason of a commit that is left out but for what later work

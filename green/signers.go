@@ -2,6 +2,7 @@ package green
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -57,4 +58,35 @@ func Signers(repo *git.Repo, tip git.Hash) (string, error) {
 		out.WriteString(git.AllowedSigners("greenward@localhost", k))
 	}
 	return out.String(), nil
+}
+
+// distrust says why green's history would not trust a promotion by this hub's
+// key; empty: it does. The rule is that of Verify.
+func (c *cycle) distrust() string {
+	if c.last == nil {
+		return ""
+	}
+	mine := keyOf(c.e.Signer.Public())
+	allowed, by := []string{}, "green's policy"
+	if c.old != nil {
+		allowed = keysOf(c.old.Green.Signers)
+	}
+	if len(allowed) == 0 {
+		by = "the first promotion"
+		chain := &verifier{repo: c.repo}
+		if !chain.walk(c.green) {
+			return "green's history cannot be read: " + chain.faults[0]
+		}
+		first := chain.chain[0].Commit
+		key, err := git.VerifySSH(first.Signature, "git", first.SignedPayload())
+		if err != nil {
+			return "the first promotion's signature is invalid, so nothing tells which key to trust"
+		}
+		allowed = []string{keyOf(key)}
+	}
+	if slices.Contains(allowed, mine) {
+		return ""
+	}
+	return fmt.Sprintf("this hub signs with %s, which %s does not list: put the hub's old key file back at %q, or have this key listed under green.signers by a promotion with the old one",
+		mine, by, filepath.Join(c.e.Hub.State(), "key"))
 }

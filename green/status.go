@@ -242,6 +242,11 @@ func (s story) attribute(lag Lag, now time.Time) map[string]int64 {
 	total := int64(lag.For(now) / time.Second)
 	at, cause, word := int64(0), CauseWaiting, lag.Since
 	spend := func(until time.Time, next string) {
+		if limit := word.Add(s.patience); s.patience > 0 && cause == CauseWaiting && until.After(limit) { // nobody looks
+			end := min(max(int64(limit.Sub(lag.Since)/time.Second), at), total)
+			split[cause] += end - at
+			at, cause = end, CausePromoter
+		}
 		end := min(max(int64(until.Sub(lag.Since)/time.Second), at), total)
 		split[cause] += end - at
 		at, cause = end, next
@@ -265,10 +270,8 @@ func (s story) attribute(lag Lag, now time.Time) map[string]int64 {
 	for _, p := range s.present {
 		spend(p.From, known(p.Cause))
 	}
-	if s.patience > 0 && cause == CauseWaiting && now.Sub(word) > s.patience {
-		spend(word.Add(s.patience), CausePromoter) // nobody looks
-	}
-	split[cause] += total - at
+	spend(now, cause)
+	split[cause] += total - at // what whole seconds left over
 	return split
 }
 

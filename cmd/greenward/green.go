@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ func greenCommands() []command {
 	steer := func(name, args, summary string, do func(*green.Engine, context.Context, green.Steering) error) command {
 		return simple("green "+name, args, summary, "", func(a *app, ctx context.Context, args []string) error { return a.steer(ctx, name, args, do) })
 	}
-	return []command{
+	return slices.Concat(whyCommands(), []command{
 		snapshotCommand(),
 		simple("green status", "", "how far green is behind main, and why", "greenward green status --json", (*app).greenStatus),
 		logCommand(),
@@ -41,7 +42,7 @@ func greenCommands() []command {
 		steer("policy accept", "SHA", "let the policy at SHA take the place of green's", (*green.Engine).Accept),
 		simple("green rollback", "TO", "make a new green with the tree of promotion TO, and hold it", "greenward green rollback green~1", (*app).rollback),
 		staleCommand(),
-	}
+	})
 }
 
 func snapshotCommand() command {
@@ -93,6 +94,9 @@ func (a *app) snapshot(ctx context.Context, watch bool, name string) error {
 	}
 	result, err := e.green.Cycle(ctx)
 	if err != nil {
+		if result.Action != "" {
+			err = errors.Join(err, show(result))
+		}
 		return err
 	}
 	skipped, err := e.exchange.Give(ctx)
@@ -143,16 +147,12 @@ func (a *app) greenStatus(ctx context.Context, args []string) error {
 	}
 	return a.print(s, func(w io.Writer) {
 		line(w, "green is %d commits and %s behind main", s.Behind, time.Duration(s.LagSeconds)*time.Second)
-		for cause, seconds := range s.Cause {
-			if seconds > 0 {
-				line(w, "  %-16s %s", cause, time.Duration(seconds)*time.Second)
-			}
-		}
+		showCauses(w, s.Cause)
 		if s.Hold != nil {
 			line(w, "held: %s", *s.Hold)
 		}
 		for _, d := range s.Debt {
-			line(w, "debt: %s %s %s %s", d.Commit.Short(), d.Reason, d.Entry, d.State)
+			line(w, "debt: %s %s %s %s, for %s", d.Commit.Short(), d.Reason, d.Entry, d.State, time.Duration(d.AgeSeconds)*time.Second)
 		}
 	})
 }
