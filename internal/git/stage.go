@@ -12,6 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
+// syncAll has git wait until what it wrote, refs and pack indexes too, is on the disk.
+const syncAll = "core.fsync=objects,derived-metadata,reference"
+
 // packFrom is from how many objects on a Flush writes one pack.
 const packFrom = 100
 
@@ -60,6 +63,11 @@ func (s *Stage) Flush(ctx context.Context) error {
 		err = s.flushLoose(order, list)
 	default:
 		err = s.flushPack(ctx, list)
+		if _, refused := errors.AsType[*CommandError](err); refused {
+			// A loose object that a power cut tore stops git from taking the same one in
+			// a pack. One by one they are written over.
+			err = s.flushLoose(order, list)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("store %d objects: %w", len(order), err)
@@ -105,7 +113,7 @@ func (s *Stage) storeLoose(h Hash, o object, sync bool) error {
 // flushPack streams a pack to git, which indexes it, checks every object and
 // that what they refer to is here, and only then gives it its name.
 func (s *Stage) flushPack(ctx context.Context, list []object) error {
-	policy := "core.fsync=committed"
+	policy := syncAll
 	if s.Volatile {
 		policy = "core.fsync=none"
 	}

@@ -1,11 +1,16 @@
 package git_test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"greenward/internal/git"
+	"greenward/internal/gittest"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 )
 
 func TestMessagesReadBack(t *testing.T) {
@@ -53,6 +58,47 @@ func TestMessageRefusesWhatWouldNotReadBack(t *testing.T) {
 		if m.Check() == nil {
 			t.Errorf("%+v was accepted", m)
 		}
+	}
+}
+
+// What a message may have in it that git could take for something else.
+func oddMessage(t *rapid.T) (string, git.Trailers) {
+	line := rapid.SampledFrom([]string{
+		"", " ", "prose", "Task: forged", "Signed-off-by: A <a@x>", "(cherry picked from commit 1)", "# comment", "---", "--- x", "----",
+		" indented", "\tTask: x", "Conflicts:", "\tpath", "-Key: v", "9: v", "Key : v", "Key:", "a:b", "\u00a0", "caf\xe9", "x\r", "\x01", "Change: x@1 ", "\u2028",
+	})
+	head := rapid.SliceOfN(line, 1, 6).Draw(t, "head")
+	var want git.Trailers
+	for range rapid.IntRange(1, 3).Draw(t, "trailers") {
+		want = append(want, git.Trailer{
+			Key:   rapid.SampledFrom([]string{"Task", "Change", "Handoff-Note", "Signed-off-by", "Conflicts", "K9"}).Draw(t, "key"),
+			Value: rapid.SampledFrom([]string{"x", "a: b", "# x", "--- y", "\u00e9 \u00a0z", "x#y", "(cherry", "v  w"}).Draw(t, "value"),
+		})
+	}
+	return strings.Join(head, "\n") + "\n\n" + (git.Message{Trailers: want}).String()[len("\n\n"):], want
+}
+
+func TestI2TrailersThatAreTakenForPlainAreGitsOwn(t *testing.T) {
+	t.Parallel()
+	r, dir := hub(t)
+	plain := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		message, want := oddMessage(rt)
+		if !git.PlainTrailers(message, want) {
+			return
+		}
+		plain++
+		name := filepath.Join(t.TempDir(), "message")
+		if err := os.WriteFile(name, []byte(message), 0o600); err != nil {
+			rt.Fatal(err)
+		}
+		got := gittest.Git(t, dir, "interpret-trailers", "--parse", name)
+		if err := r.ProveTrailers(t.Context(), message, want); err != nil || got+"\n" != want.Block() {
+			rt.Fatalf("%q: git reads %q, want %q; %v", message, got, want.Block(), err)
+		}
+	})
+	if plain < 5 {
+		t.Errorf("only %d messages were plain", plain)
 	}
 }
 
