@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"crypto/sha1"
 	"fmt"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/gittest"
+	"greenward/internal/proc"
 )
 
 func BenchmarkJudgeTrueOn500Files(b *testing.B) {
@@ -77,5 +79,47 @@ func BenchmarkLedgerAddTo10000(b *testing.B) {
 	for b.Loop() {
 		i++
 		add(b, x.ledger, signed(b, x.signer, someRun(on[i%len(on)], fmt.Sprintf("r%d", i), Passed)))
+	}
+}
+
+// A failed check wants the history of its definition, which is read once a
+// ledger's state.
+func BenchmarkKnownFailureIn10000(b *testing.B) {
+	x := newBench(b)
+	on := tenThousand(b, x)
+	for i := range 50 {
+		add(b, x.ledger, signed(b, x.signer, someRun(on[i], "f", Failed)))
+	}
+	c := check("test", "true")
+	i := 0
+	for b.Loop() {
+		s := Subject{Commit: on[i%50], Tree: on[i%50]}
+		if o, err := x.ledger.known(s, c); err != nil || o.Fails != 1 {
+			b.Fatal(o, err)
+		}
+		i++
+	}
+}
+
+func BenchmarkPosterior(b *testing.B) {
+	for b.Loop() {
+		if n := (Noise{Flake: .005}).Missing(0, 1, .99); n != 7 {
+			b.Fatal(n)
+		}
+	}
+}
+
+func BenchmarkGoReport(b *testing.B) {
+	event := []byte(`{"Time":"2026-11-01T12:00:00.0Z","Action":"output","Package":"m/p","Test":"TestA/b","Output":"=== RUN   TestA/b\n"}` + "\n")
+	text := bytes.Repeat(event, 10_000)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		r := newGoReport(proc.NewCapture(headKept, tailKept, nil))
+		if _, err := r.Write(text); err != nil {
+			b.Fatal(err)
+		}
+		if tally, err := r.finish(); err != nil || !tally.Seen {
+			b.Fatal(tally, err)
+		}
 	}
 }

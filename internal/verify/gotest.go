@@ -17,6 +17,9 @@ type goReport struct {
 	failed map[string]bool // packages with a failing test
 }
 
+// maxPackages bounds the packages whose failure is remembered.
+const maxPackages = 10_000
+
 // goEvent is an event of test2json, or of go build -json.
 type goEvent struct {
 	Action, Package, ImportPath, Test, Output string
@@ -61,7 +64,9 @@ func (g *goReport) event(e goEvent) {
 		if e.Test != "" {
 			g.tally.Ran++
 			g.fail(e.Package + "." + e.Test)
-			g.failed[e.Package] = true
+			if len(g.failed) < maxPackages {
+				g.failed[e.Package] = true
+			}
 		} else if !g.failed[e.Package] {
 			g.tally.fail(e.Package)
 		}

@@ -29,6 +29,7 @@ type Ledger struct {
 	tip    git.Hash
 	root   *node
 	topics map[topic][]*line
+	pasts  map[definition]past // of the ledger as it stands at tip
 }
 
 // Line is a line of the ledger and whether it counts.
@@ -49,7 +50,7 @@ const maxRefusals = 20
 func OpenLedger(repo *git.Repo, trusted []string) (*Ledger, error) {
 	l := &Ledger{
 		repo: repo, keys: map[string]bool{},
-		root: &node{hash: git.EmptyTree, children: map[string]*node{}}, topics: map[topic][]*line{},
+		root: &node{hash: git.EmptyTree, children: map[string]*node{}}, topics: map[topic][]*line{}, pasts: map[definition]past{},
 	}
 	for _, key := range trusted {
 		bare := bareKey(key)
@@ -93,6 +94,7 @@ func (l *Ledger) refresh() error {
 		return err
 	}
 	l.tip = tip
+	clear(l.pasts)
 	return nil
 }
 
