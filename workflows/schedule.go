@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -11,14 +12,15 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Schedule runs green's cycles at the times of a cron expression. A tick only
-// wakes it: doubled, late and missed ticks change nothing, since every cycle
-// reads main anew.
+// Schedule runs green's cycles at the times of a cron expression, and whenever
+// green's own rule finds that one is due. A tick only wakes it: doubled, late and
+// missed ticks change nothing, since every cycle reads main anew.
 type Schedule struct {
 	Engine *green.Engine // required
 	Spec   string        // required: five fields, or a descriptor such as @every 10m
 	Moved  *Bell         // rung after a promotion; nil: none
 	OnTick func(green.Result)
+	Every  time.Duration // how often the own rule is asked; 0: every minute
 }
 
 // Run ticks until ctx ends. A cycle that cannot be carried out is logged; the
@@ -37,16 +39,36 @@ func (s *Schedule) Run(ctx context.Context) error {
 	}
 	clock.Start()
 	defer func() { <-clock.Stop().Done() }()
+	own := time.NewTicker(cmp.Or(s.Every, time.Minute))
+	defer own.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-ticks:
+		case <-own.C:
+			if !s.due(ctx) {
+				continue
+			}
 		}
 		if err := s.tick(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// due asks green's own rule.
+func (s *Schedule) due(ctx context.Context) bool {
+	p, err := s.Engine.Pressure(ctx)
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("own rule not asked") // cron still ticks
+		return false
+	}
+	why := p.Due(s.Engine.Now())
+	if why != "" {
+		zerolog.Ctx(ctx).Info().Str("why", why).Msg("green cycle due")
+	}
+	return why != ""
 }
 
 func (s *Schedule) tick(ctx context.Context) error {
