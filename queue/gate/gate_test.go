@@ -213,6 +213,8 @@ func TestA30Secrets(t *testing.T) {
 	}))
 }
 
+const handoff = "\n\nTask: r/x\nClaim: 0123456789ab\nHandoff: done\n"
+
 // text is a file of many lines, one of which tells versions apart.
 func text(name string, version int) string {
 	return fmt.Sprintf("%s\n%s\nversion %d\n%s\n", name, strings.Repeat("common line\n", 5), version, strings.Repeat("more\n", 5))
@@ -229,7 +231,7 @@ func TestA28SilentReverts(t *testing.T) {
 	// A gate that has seen nothing of this finds it too.
 	w.gate = &gate.Gate{Repo: w.repo}
 	from := gittest.Git(t, w.dir, "rev-parse", "main")
-	to := gittest.Commit(t, w.dir, "main", "an old copy", map[string]string{"a": text("a", 20)})
+	to := gittest.Commit(t, w.dir, "main", "an old copy"+handoff, map[string]string{"a": text("a", 20)})
 	found, err := w.gate.Check(config.Gate{}, git.Hash(from), git.Hash(to))
 	if err != nil || len(found) != 1 || !strings.Contains(found[0].Why, gittest.Git(t, w.dir, "rev-parse", "--short=12", from)) {
 		t.Errorf("%+v, %v", found, err)
@@ -244,6 +246,20 @@ func TestA28SilentReverts(t *testing.T) {
 	w.want(w.try(config.Gate{Skip: []config.Skip{{Rule: "reverts", Paths: []string{"a"}}}}, "turned off", map[string]string{"a": text("a", 9)}))
 }
 
+// A person takes back what they did; only what a stale copy does is refused.
+func TestA28PeopleMayTakeAFileBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]string{"a": text("a", 0), "b": text("b", 0), "c": text("c", 0)})
+	w.want(w.try(config.Gate{}, "one", map[string]string{"a": text("a", 1), "b": text("b", 1)}))
+	w.want(w.try(config.Gate{}, "a only", map[string]string{"a": text("a", 0), "c": text("c", 1)}))
+	w.want(w.try(config.Gate{}, "b too", map[string]string{"b": text("b", 0)}))
+	w.want(w.try(config.Gate{}, "two", map[string]string{"a": text("a", 2), "b": text("b", 2)}))
+	w.want(w.try(config.Gate{}, "all of two, alone", map[string]string{"a": text("a", 0), "b": text("b", 0)}))
+	w.want(w.try(config.Gate{}, "three", map[string]string{"a": text("a", 3), "b": text("b", 3)}))
+	w.want(w.try(config.Gate{}, "another thing, from a stale copy", map[string]string{"a": text("a", 0), "b": text("b", 0), "c": text("c", 2)}),
+		"reverts a", "reverts b")
+}
+
 func TestA28TheHistoryFollowsMainWhereverItGoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]string{"a": text("a", 0)})
@@ -253,7 +269,7 @@ func TestA28TheHistoryFollowsMainWhereverItGoes(t *testing.T) {
 	gittest.Git(t, w.dir, "update-ref", "refs/heads/main", base)
 	w.want(w.try(config.Gate{}, "two", map[string]string{"a": text("a", 2)}))
 	w.want(w.try(config.Gate{}, "what was one never stood on main", map[string]string{"a": text("a", 1)}))
-	w.want(w.try(config.Gate{}, "two did", map[string]string{"a": text("a", 2)}), "reverts a")
+	w.want(w.try(config.Gate{}, "two did"+handoff, map[string]string{"a": text("a", 2)}), "reverts a")
 }
 
 func TestDuplicates(t *testing.T) {

@@ -15,6 +15,7 @@ const (
 	maxTouched = 500 // paths; a commit that touches more is not remembered
 	leastText  = 32  // bytes; a smaller file is too easily the same by chance
 	leastAdded = 64  // bytes that a repeated change adds at least
+	manyUndone = 3   // commits; a person takes back one or two, a stale copy more
 )
 
 // past is a commit of main, or a landing of several, and what it changed.
@@ -28,6 +29,7 @@ type history struct {
 	all     []past
 	at      map[git.Hash]int // position in all, by past.to
 	pending map[git.Hash]past
+	grown   map[[2]git.Hash]int64 // by how many bytes a blob is longer than another
 }
 
 // note remembers a landing that may come to stand on main.
@@ -119,52 +121,101 @@ func (l *landing) history() error {
 	if err := l.past.reach(l.Repo, l.from); err != nil {
 		return err
 	}
-	since := map[string][]git.Hash{} // commits that touched a path, newest first
-	again := true                    // a landing that repeats another is looked for until one is found
-	first := slices.Min(slices.Collect(maps.Keys(mine)))
-	for i := len(l.past.all) - 1; i >= max(0, len(l.past.all)-window); i-- {
-		p := l.past.all[i]
-		shared := 0
+	newest := slices.Clone(l.past.all[max(0, len(l.past.all)-window):])
+	slices.Reverse(newest)
+	if err := l.repeated(mine, newest); err != nil {
+		return err
+	}
+	return l.reverted(mine, newest)
+}
+
+// reverted finds files that go back to an older version. A hand-off has to
+// declare every one of them. A person may take a file back as it is; what is
+// refused then is only what a stale copy does: a file that several commits made
+// what it is goes back before all of them, or whole commits are undone beside
+// what the change is about.
+func (l *landing) reverted(mine map[string]change, newest []past) error {
+	since, back := map[string][]git.Hash{}, map[string]int{}
+	for i, p := range newest {
 		for _, was := range p.changes {
-			c, ok := mine[was.path]
-			if !ok {
+			c, open := mine[was.path]
+			if _, found := back[was.path]; !open || found {
 				continue
 			}
-			shared++
 			since[was.path] = append(since[was.path], p.to)
 			if was.old.Hash == c.now.Hash && plainFile(was.old) {
-				if err := l.reverted(c, since[was.path]); err != nil {
-					return err
-				}
-				delete(mine, was.path) // the nearest version tells
+				back[was.path] = i
 			}
 		}
-		if again && shared > 0 {
-			repeats, err := l.repeats(p)
-			if err != nil {
-				return err
-			}
-			if repeats {
-				again = false
-				l.find("duplicate", first, "is changed as %s did shortly before, line by line, on top of it: drop what is there twice, or say Handoff-Deviation: why it is meant", p.to.Short())
-			}
+	}
+	beside := l.beside(back, newest)
+	for _, name := range slices.Sorted(maps.Keys(back)) {
+		undone := since[name]
+		if !l.handsOff() && !beside && len(undone) < manyUndone {
+			continue
 		}
+		size, err := l.Repo.Size(mine[name].now.Hash)
+		if err != nil {
+			return err
+		}
+		if size < leastText {
+			continue
+		}
+		short := make([]string, 0, 3)
+		for _, h := range undone[:min(len(undone), 3)] {
+			short = append(short, h.Short())
+		}
+		l.find("reverts", name, "goes back to what it was before %s, and so undoes %d commit(s): take up main's version and make the change there, or declare it by a trailer Reverts: COMMIT or Handoff-Deviation: WHY",
+			strings.Join(short, ", "), len(undone))
 	}
 	return nil
 }
 
-// reverted finds a file that goes back to an older version.
-func (l *landing) reverted(c change, undone []git.Hash) error {
-	size, err := l.Repo.Size(c.now.Hash)
-	if err != nil || size < leastText {
-		return err
+// beside reports whether the landing undoes a commit whole and does something
+// else too. A change that only goes back is somebody's decision.
+func (l *landing) beside(back map[string]int, newest []past) bool {
+	more := slices.ContainsFunc(l.changes, func(c change) bool {
+		_, gone := back[c.path]
+		return !gone && !generated(c.path)
+	})
+	if !more {
+		return false
 	}
-	names := make([]string, 0, 3)
-	for _, h := range undone[:min(len(undone), 3)] {
-		names = append(names, h.Short())
+	for i, p := range newest {
+		gone, stays := 0, 0
+		for _, c := range p.changes {
+			if at, ok := back[c.path]; ok && i <= at {
+				gone++
+			} else if !generated(c.path) {
+				stays++
+			}
+		}
+		if gone > 0 && stays == 0 {
+			return true
+		}
 	}
-	l.find("reverts", c.path, "goes back to what it was before %s, and so undoes %d commit(s): take up main's version and make the change there, or declare it by a trailer Reverts: COMMIT or Handoff-Deviation: WHY",
-		strings.Join(names, ", "), len(undone))
+	return false
+}
+
+// handsOff reports whether the landing ends a task.
+func (l *landing) handsOff() bool {
+	return slices.ContainsFunc(l.commits, func(c git.Commit) bool { return len(c.Trailers().All("Task")) > 0 })
+}
+
+// repeated finds a landing that does what an older one did, line by line, on top
+// of it.
+func (l *landing) repeated(mine map[string]change, newest []past) error {
+	for _, p := range newest {
+		repeats, err := l.repeats(p)
+		if err != nil {
+			return err
+		}
+		if repeats {
+			first := slices.Min(slices.Collect(maps.Keys(mine)))
+			l.find("duplicate", first, "is changed as %s did shortly before, line by line, on top of it: drop what is there twice, or say Handoff-Deviation: why it is meant", p.to.Short())
+			return nil
+		}
+	}
 	return nil
 }
 
@@ -209,28 +260,74 @@ func generated(name string) bool {
 // repeats reports whether the landing adds and removes, in the same files, the
 // very lines that an older one did, and what that one added is still there.
 func (l *landing) repeats(p past) (bool, error) {
+	pairs := l.pairs(p)
+	for _, pair := range pairs {
+		// The same lines make the same difference in size, which is told sooner.
+		mine, err := l.grown(pair[0])
+		if err != nil {
+			return false, err
+		}
+		theirs, err := l.grown(pair[1])
+		if err != nil || mine != theirs {
+			return false, err
+		}
+	}
+	added := 0
+	for _, pair := range pairs {
+		n, err := l.sameLines(pair[0], pair[1])
+		if err != nil || n < 0 {
+			return false, err
+		}
+		added += n
+	}
+	return added >= leastAdded, nil
+}
+
+// pairs puts what the landing and an older one did to each file side by side;
+// none where they did not change the same files.
+func (l *landing) pairs(p past) [][2]change {
 	theirs := map[string]change{}
 	for _, c := range p.changes {
 		if !strings.HasPrefix(c.path, "tasks/") {
 			theirs[c.path] = c
 		}
 	}
-	added, files := 0, 0
+	var pairs [][2]change
 	for _, c := range l.changes {
 		if strings.HasPrefix(c.path, "tasks/") {
 			continue
 		}
 		t, ok := theirs[c.path]
-		if files++; !ok || c.old.Hash == t.old.Hash || !plainFile(c.old) || !plainFile(c.now) || !plainFile(t.old) || !plainFile(t.now) {
-			return false, nil
+		if !ok || c.old.Hash == t.old.Hash || !plainFile(c.old) || !plainFile(c.now) || !plainFile(t.old) || !plainFile(t.now) {
+			return nil
 		}
-		n, err := l.sameLines(c, t)
-		if err != nil || n < 0 {
-			return false, err
-		}
-		added += n
+		pairs = append(pairs, [2]change{c, t})
 	}
-	return files == len(theirs) && added >= leastAdded, nil
+	if len(pairs) != len(theirs) {
+		return nil
+	}
+	return pairs
+}
+
+// grown is by how many bytes a change made its file longer.
+func (l *landing) grown(c change) (int64, error) {
+	key := [2]git.Hash{c.old.Hash, c.now.Hash}
+	if n, known := l.past.grown[key]; known {
+		return n, nil
+	}
+	before, err := l.Repo.Size(c.old.Hash)
+	if err != nil {
+		return 0, err
+	}
+	after, err := l.Repo.Size(c.now.Hash)
+	if err != nil {
+		return 0, err
+	}
+	if l.past.grown == nil || len(l.past.grown) > 20*window {
+		l.past.grown = map[[2]git.Hash]int64{}
+	}
+	l.past.grown[key] = after - before
+	return after - before, nil
 }
 
 // sameLines is how many bytes both changes add where they add and remove the

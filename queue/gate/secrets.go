@@ -8,6 +8,12 @@ import (
 	"strings"
 )
 
+// Kinds of secrets that tests hold, too.
+const (
+	privateKey = "a private key"
+	awsKey     = "an AWS access key"
+)
+
 // secret is the form of one kind of secret.
 type secret struct {
 	kind  string
@@ -20,8 +26,8 @@ type secret struct {
 // form is common text is not here: a gate that refuses honest work is none.
 func secretForms() []secret {
 	return []secret{
-		{"a private key", []string{"PRIVATE KEY"}, `-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\[nr])+(?:[A-Za-z-]+: .*\s+)*([A-Za-z0-9+/=]{32,})`, 10},
-		{"an AWS access key", []string{"AKIA", "ASIA"}, `\b((?:AKIA|ASIA)[A-Z2-7]{16})\b`, 8},
+		{privateKey, []string{"PRIVATE KEY"}, `-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\[nr])+(?:[A-Za-z-]+: .*\s+)*([A-Za-z0-9+/=]{32,})`, 10},
+		{awsKey, []string{"AKIA", "ASIA"}, `\b((?:AKIA|ASIA)[A-Z2-7]{16})\b`, 8},
 		{"an AWS secret key", []string{"aws_secret_access_key", "AWS_SECRET_ACCESS_KEY"}, `(?i)aws_secret_access_key["']?\s*[:=]\s*["']?([A-Za-z0-9/+]{40})\b`, 14},
 		{"a GitHub token", []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_"}, `\b(gh[pousr]_[A-Za-z0-9]{36})\b`, 12},
 		{"a GitHub token", []string{"github_pat_"}, `\b(github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59})\b`, 16},
@@ -45,8 +51,8 @@ func (l *landing) secrets(f file) {
 	}
 	kind := ""
 	for _, s := range secretForms() {
-		if s.kind == "a private key" && inTest(f.path) {
-			continue // tests of TLS and ssh hold keys that open nothing
+		if (s.kind == privateKey || s.kind == awsKey) && inTest(f.path) {
+			continue // tests of TLS, ssh and request signing hold keys that open nothing
 		}
 		if s.in(f.now, f.before) {
 			kind = s.kind
