@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
 )
 
 // IsAncestor reports whether a is b or an ancestor of it. A shallow repository
@@ -186,15 +188,30 @@ func (r *Repo) MergeTree(ctx context.Context, in MergeInput) (Merged, error) {
 
 // childOf is h, or a commit with h's tree whose only parent is base.
 func (r *Repo) childOf(base, h Hash) (Hash, error) {
+	raw, err := r.mergeSide(base, h)
+	if err != nil || raw == nil {
+		return h, err
+	}
+	return r.write(plumbing.CommitObject, raw)
+}
+
+// mergeSide is the commit by which h is given to a merge with that base; nil: h
+// itself will do. Git walks from the newest date: with an old one it would walk
+// through all of history before it came to the base.
+func (r *Repo) mergeSide(base, h Hash) ([]byte, error) {
+	on, err := r.Commit(base)
+	if err != nil {
+		return nil, err
+	}
 	c, err := r.Commit(h)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if h == base || len(c.Parents) == 1 && c.Parents[0] == base {
-		return h, nil
+	if h == base || len(c.Parents) == 1 && c.Parents[0] == base && !c.Committer.When.Before(on.Committer.When) {
+		return nil, nil
 	}
-	nobody := Identity{Name: "greenward", Email: "greenward@localhost"}
-	return r.WriteCommit(CommitInput{Tree: c.Tree, Parents: []Hash{base}, Author: nobody, Committer: nobody, Message: "merge input\n"})
+	const who = "greenward <greenward@localhost> 4102444800 +0000" // the year 2100
+	return fmt.Appendf(nil, "tree %s\nparent %s\nauthor %s\ncommitter %s\n\nmerge input\n", c.Tree, base, who, who), nil
 }
 
 func splitNul(out []byte) []string {

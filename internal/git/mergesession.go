@@ -196,23 +196,15 @@ func (k *session) sides(s *Stage, in MergeInput) (ours, theirs Hash, err error) 
 	if in.Base.IsZero() {
 		return in.Ours, in.Theirs, nil
 	}
-	base, err := s.Commit(in.Base)
-	if err != nil {
-		return "", "", err
-	}
-	var sides [2]Hash
-	for i, h := range []Hash{in.Ours, in.Theirs} {
-		c, err := s.Commit(h)
+	sides := [2]Hash{in.Ours, in.Theirs}
+	for i, h := range sides {
+		raw, err := s.mergeSide(in.Base, h)
 		if err != nil {
 			return "", "", err
 		}
-		sides[i] = h
-		if h == in.Base || len(c.Parents) == 1 && c.Parents[0] == in.Base && !c.Committer.When.Before(base.Committer.When) {
+		if raw == nil {
 			continue
 		}
-		// Git walks from the newest date: with an old one it would walk through all
-		// of history before it came here.
-		raw := fmt.Appendf(nil, "tree %s\nparent %s\nauthor greenward <greenward@localhost> 4102444800 +0000\ncommitter greenward <greenward@localhost> 4102444800 +0000\n\nmerge input\n", c.Tree, in.Base)
 		sides[i] = nameOf(plumbing.CommitObject, raw)
 		if err := k.store(s.Repo, sides[i], object{kind: plumbing.CommitObject, data: raw}); err != nil {
 			return "", "", err

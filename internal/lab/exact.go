@@ -160,6 +160,7 @@ func (e *Exact) compare(ctx context.Context, merger *git.Merger, in git.MergeInp
 		out.Conflicts++
 	}
 	if gits != ours {
+		e.Say("base %s ours %s theirs %s: git has %s, the lander %s", in.Base, in.Ours, in.Theirs, gits, ours)
 		out.Differences = append(out.Differences, Difference{Base: in.Base, Ours: in.Ours, Theirs: in.Theirs, Git: gits, Lander: ours})
 	}
 	return nil

@@ -31,7 +31,7 @@ type Known struct {
 }
 
 // NewKnown knows nothing yet.
-func NewKnown(repo *git.Repo) *Known { return &Known{repo: repo} }
+func NewKnown(repo *git.Repo) *Known { return &Known{repo: repo, planned: map[git.Hash]bool{}} }
 
 // Begin says where main and green are now, and how many heads are about to be
 // looked up; what was planned and is not there is forgotten.

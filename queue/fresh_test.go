@@ -1,0 +1,151 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"greenward/internal/config"
+	"greenward/internal/git"
+	"greenward/internal/gittest"
+	"greenward/internal/journal"
+)
+
+// A pass goes on with what it has read, record after record, until something that
+// it has read moves.
+func TestManyRecordsOfOnePass(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]string{"a.txt": "1\n2\n3\n4\n5\n6\n7\n8\n", ".greenward.yml": "queue: {method: rebase}\n"})
+	base := w.git("rev-parse", "main")
+	now := time.Now()
+	w.lander.Now = func() time.Time { return now } // the time in which what was read is fresh does not pass
+	w.lander.Batch = 2
+	for i := range 9 {
+		files := map[string]string{fmt.Sprint("d/f", i): "x\n"}
+		switch i {
+		case 3:
+			files = map[string]string{"a.txt": "one\n2\n3\n4\n5\n6\n7\n8\n"}
+		case 4:
+			files = map[string]string{"a.txt": "1\n2\n3\n4\n5\n6\n7\neight\n"} // merged with the one before
+		case 5:
+			files = map[string]string{config.File: "queue: {method: squash}\n"}
+		case 6:
+			files = map[string]string{"a.txt": "uno\n2\n3\n4\n5\n6\n7\n8\n"}
+		}
+		w.branch(fmt.Sprint("c", i), base, fmt.Sprint("change ", i), files)
+		if i == 8 {
+			w.branch("c8", base, "change 8 again", map[string]string{"more": "x\n"})
+		}
+	}
+	got := w.land()
+	w.wantLanded(got, "c0 landed", "c1 landed", "c2 landed", "c3 landed", "c4 landed", "c5 landed", "c6 ejected conflict [a.txt]", "c7 landed", "c8 landed")
+	if last := got[len(got)-1]; last.Method != "squash" {
+		t.Errorf("c8 landed by %q: the policy that landed before it was not read", last.Method)
+	}
+	if report, err := Audit(t.Context(), w.hub, git.Hash(base), ""); err != nil || len(report.Mismatches) != 0 {
+		t.Errorf("audit: %+v, %v", report, err)
+	}
+	w.wantNoQueue()
+}
+
+// The power goes while a landing is written: its objects are torn, its refs did
+// not move. The next life lands everything, and nothing torn is reachable.
+func TestPowerCutWhileObjectsAreWritten(t *testing.T) {
+	t.Parallel()
+	for _, changes := range []int{3, 60} { // loose objects, a pack
+		t.Run(fmt.Sprint(changes), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			base := w.git("rev-parse", "main")
+			for i := range changes {
+				w.branch(fmt.Sprintf("c%03d", i), base, "change", map[string]string{fmt.Sprint("d", i%5, "/f", i): "x\n"})
+			}
+			cut := filepath.Join(t.TempDir(), "cut.git")
+			host := gittest.Host(t)
+			host.Fault = func(label string) {
+				if _, err := os.Stat(cut); err == nil || label != "transact before "+string(git.QueueLog) {
+					return
+				}
+				if err := os.CopyFS(cut, os.DirFS(w.dir)); err != nil {
+					t.Error(err)
+				}
+			}
+			w.hub = w.open(host)
+			w.lander = w.newLander(w.hub)
+			w.land()
+
+			tear(t, cut)
+			w.dir = cut
+			w.hub = w.open(gittest.Host(t))
+			w.lander = w.newLander(w.hub)
+			got := w.land()
+			if len(got) != changes {
+				t.Errorf("%d decided", len(got))
+			}
+			for _, d := range got {
+				if d.State != journal.Landed {
+					t.Errorf("%s %s", d.Entry, d.State)
+				}
+			}
+			w.git("rev-list", "--objects", "--all")
+			w.git("fsck", "--connectivity-only")
+			if report, err := Audit(t.Context(), w.hub, git.Hash(base), ""); err != nil || len(report.Mismatches) != 0 {
+				t.Errorf("audit: %+v, %v", report, err)
+			}
+		})
+	}
+}
+
+// tear cuts every loose object that no ref reaches in half, and leaves half a pack.
+func tear(t *testing.T, dir string) {
+	t.Helper()
+	reach := map[string]bool{}
+	for line := range strings.SplitSeq(gittest.Git(t, dir, "rev-list", "--objects", "--no-object-names", "--all"), "\n") {
+		reach[line] = true
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "objects", "??", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	torn := 0
+	for _, name := range files {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reach[filepath.Base(filepath.Dir(name))+filepath.Base(name)] {
+			continue
+		}
+		torn++
+		if err := os.Chmod(name, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(name, info.Size()/2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	packs, err := filepath.Glob(filepath.Join(dir, "objects", "pack", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range packs {
+		// Git names a pack when it is whole and synced: the power can only go before.
+		if filepath.Ext(name) != ".pack" {
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		half := filepath.Join(filepath.Dir(name), "tmp_pack_cut")
+		if err := errors.Join(os.Rename(name, half), os.Chmod(half, 0o600), os.Truncate(half, 50)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if torn+len(packs) == 0 {
+		t.Error("nothing was torn")
+	}
+}
