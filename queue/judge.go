@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"greenward/internal/config"
 	"greenward/internal/proc"
 	"greenward/internal/verify"
 )
@@ -19,7 +20,7 @@ func (l *Lander) judge(ctx context.Context, e JudgeTip) (Event, error) {
 	if err := errors.Join(l.setBuilding(e.Entry), l.stage.Flush(ctx)); err != nil {
 		return nil, err
 	}
-	report, err := l.Judge.Judge(ctx, verify.Subject{Commit: e.Tip}, l.checks(), false)
+	report, err := l.verdict(ctx, verify.Subject{Commit: e.Tip})
 	if cleared := l.clearBuilding(); cleared != nil {
 		return nil, errors.Join(err, cleared)
 	}
@@ -41,6 +42,42 @@ func (l *Lander) judge(ctx context.Context, e JudgeTip) (Event, error) {
 	}
 	zerolog.Ctx(ctx).Info().Str("change", e.Entry).Str("commit", e.Tip.Short()).Str("verdict", string(j.Verdict)).Msg("judged")
 	return j, nil
+}
+
+// maxAsk bounds the re-runs of a candidate while its failure is not sure.
+const maxAsk = 16
+
+// verdict judges a candidate. A check that failed runs again until the failure
+// is sure or outvoted: nobody is sent away for a flake.
+func (l *Lander) verdict(ctx context.Context, s verify.Subject) (verify.Report, error) {
+	checks := l.checks()
+	report, err := l.Judge.Judge(ctx, s, checks, false)
+	for range maxAsk {
+		again := unsure(report, checks)
+		if err != nil || len(again) == 0 {
+			break
+		}
+		if _, err = l.Judge.Judge(ctx, s, again, true); err == nil {
+			report, err = l.Judge.Judge(ctx, s, checks, false)
+		}
+	}
+	return report, err
+}
+
+// unsure lists the checks that failed and may yet pass; none, when another
+// failed for sure.
+func unsure(report verify.Report, checks []config.Check) []config.Check {
+	var again []config.Check
+	for i, o := range report.Outcomes {
+		switch {
+		case o.Verdict != verify.Failed || o.Quarantined:
+		case !o.Again:
+			return nil
+		default:
+			again = append(again, checks[i])
+		}
+	}
+	return again
 }
 
 // buildingPath names the entry that is being judged, for whoever lists the
