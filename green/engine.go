@@ -181,15 +181,15 @@ func runsOf(r *Result) int {
 
 // after is the document of a cycle that promoted the frontier first and then
 // went on: whatever came after, green has moved.
-func (r Result) after(early *Result) Result {
+func (r *Result) after(early *Result) Result {
 	if early == nil || r.Snapshot.IsZero() {
-		return r
+		return *r
 	}
 	r.Runs += early.Runs
 	if !r.Promoted {
 		r.Promoted, r.Action, r.Repair, r.Green, r.Excluded = true, ActionPromoted, early.Repair, early.Green, early.Excluded
 	}
-	return r
+	return *r
 }
 
 // once runs one cycle from freezing to its end.

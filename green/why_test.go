@@ -96,7 +96,7 @@ func TestPromoterFaultIsItsOwnCause(t *testing.T) {
 	p.open(host)
 	p.engine.Now = func() time.Time { return at }
 	func() {
-		defer func() { recover() }() //nolint:errcheck // the hook's own panic
+		defer func() { recover() }() // from the hook's own panic
 		_, err := p.engine.Cycle(t.Context())
 		t.Error("the cycle did not die", err)
 	}()

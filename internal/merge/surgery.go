@@ -88,7 +88,8 @@ func (s *Session) settle(merged, ours git.Hash, path string) (git.Edit, error) {
 }
 
 // The lines that git puts around a conflict.
-func opens(line []byte) bool   { return bytes.HasPrefix(line, []byte("<<<<<<< ")) }
+func opens(line []byte) bool { return bytes.HasPrefix(line, []byte("<<<<<<< ")) }
+
 func divides(line []byte) bool { return bytes.Equal(bytes.TrimRight(line, "\r\n"), []byte("=======")) }
 func closes(line []byte) bool  { return bytes.HasPrefix(line, []byte(">>>>>>> ")) }
 
