@@ -13,6 +13,9 @@ import (
 	"greenward/internal/git"
 	"greenward/internal/gittest"
 	"greenward/internal/journal"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // A pass goes on with what it has read, record after record, until something that
@@ -50,6 +53,28 @@ func TestManyRecordsOfOnePass(t *testing.T) {
 		t.Errorf("audit: %+v, %v", report, err)
 	}
 	w.wantNoQueue()
+}
+
+func TestFreshRecordNeedsNoOtherReading(t *testing.T) {
+	t.Parallel()
+	now := gittest.Start()
+	list := []Waiting{{Entry: "a@1", Head: "1"}, {Entry: "b@2", Head: "2"}, {Entry: "c@3", Head: "3"}}
+	s, effects := State{}.Step(Read{Main: "m", Batch: 1, Waiting: list}, now)
+	step := func(e Event, want Effect) {
+		t.Helper()
+		if s, effects = s.Step(e, now); len(effects) != 1 || !cmp.Equal(effects[0], want, cmpopts.IgnoreFields(Record{}, "Decisions")) {
+			t.Errorf("after %T: %+v, want %+v", e, effects, want)
+		}
+	}
+	step(Merged{Entry: "a@1", Tip: "A"}, Record{From: "m", To: "A"})
+	step(Recorded{Fresh: true}, Merge{Waiting: list[1], Tip: "A"})
+	step(Found{Entry: "b@2", Reason: journal.ReasonConflict}, Record{From: "A", To: "A"})
+	step(Recorded{Fresh: true}, Merge{Waiting: list[2], Tip: "A"})
+	step(Merged{Entry: "c@3", Tip: "C"}, Record{From: "A", To: "C"})
+	step(Recorded{Fresh: true}, Reread{}) // who else came meanwhile?
+	s, _ = State{}.Step(Read{Main: "m", Batch: 1, Waiting: list}, now)
+	step(Merged{Entry: "a@1", Tip: "A"}, Record{From: "m", To: "A"})
+	step(Recorded{}, Reread{})
 }
 
 // The power goes while a landing is written: its objects are torn, its refs did

@@ -124,9 +124,12 @@ func (l *Lander) once(ctx context.Context) (Landing, time.Time, error) {
 	return out, time.Time{}, fmt.Errorf("land: %d races in a row: something moves %s without end", maxRaces, l.main())
 }
 
-// Watch processes the queue whenever wake says so, and every two seconds, until
-// ctx ends. What goes wrong is logged and tried again.
+// Watch processes the queue whenever wake says so, and every two seconds, and
+// maintains the hub beside it, until ctx ends. What goes wrong is logged and tried again.
 func (l *Lander) Watch(ctx context.Context, wake <-chan struct{}) (err error) {
+	var tending sync.WaitGroup
+	tending.Go(func() { l.tend(ctx) })
+	defer tending.Wait() // it ends with ctx, as this does
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -154,6 +157,23 @@ func (l *Lander) Watch(ctx context.Context, wake <-chan struct{}) (err error) {
 		case <-timer.C:
 		}
 		timer.Stop()
+	}
+}
+
+// tendEvery is how often the hub is looked at for maintenance.
+const tendEvery = time.Minute
+
+// tend maintains the hub beside the landings until ctx ends.
+func (l *Lander) tend(ctx context.Context) {
+	for pause(ctx, tendEvery) == nil {
+		done, err := l.Hub.Maintain(ctx)
+		if err != nil && ctx.Err() == nil {
+			// Landing does not depend on it; the next minute tries again.
+			zerolog.Ctx(ctx).Warn().Err(err).Msg("maintenance put off")
+		}
+		if done {
+			zerolog.Ctx(ctx).Info().Msg("hub maintained")
+		}
 	}
 }
 

@@ -171,7 +171,11 @@ func TestManyMoversAgree(t *testing.T) {
 		}
 		all.Go(func() {
 			m := repo.Mover()
-			defer m.Close() //nolint:errcheck // asked for above
+			defer func() {
+				if err := m.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
 			for done := 0; done < moves; {
 				tip, err := repo.Resolve("refs/heads/main")
 				if err != nil {

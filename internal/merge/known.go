@@ -106,10 +106,8 @@ func (k *Known) behind(found map[git.Hash]bool) bool {
 		if err != nil {
 			return false // it was just read; git is asked instead
 		}
-		for _, p := range c.Parents {
-			if p == k.main {
-				return true
-			}
+		if slices.Contains(c.Parents, k.main) {
+			return true
 		}
 	}
 	return false
