@@ -126,7 +126,7 @@ func (l *Land) prepare(ctx context.Context, repo *git.Repo, out *LandReport) err
 	var last place
 	for i := range l.Changes {
 		name := fmt.Sprintf("lab-%06d", i)
-		again := every > 0 && i%every == every-1 && last.path != ""
+		again := every > 0 && i%every == every-1 && last.text != nil
 		at := last
 		if !again {
 			if at, err = pick.next(every > 0); err != nil {
