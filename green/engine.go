@@ -116,6 +116,9 @@ func (e *Engine) Cycle(ctx context.Context) (result Result, err error) {
 	if result, err = e.locked(ctx, diary); err != nil {
 		return e.faulted(ctx, err), errors.Join(err, diary.enter(CausePromoter, e.Now()))
 	}
+	if !result.Promoted {
+		result.Alerts = append(result.Alerts, e.stale(ctx)...)
+	}
 	return result, diary.end()
 }
 

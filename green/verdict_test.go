@@ -72,7 +72,7 @@ func TestG22EnvironmentHoldsAndResumes(t *testing.T) {
 	}
 }
 
-func TestFlakeIsOutvoted(t *testing.T) {
+func TestG08FlakeIsOutvotedAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.cycle()
@@ -173,5 +173,21 @@ func TestG05QuarantineIsListedAndExpires(t *testing.T) {
 	p.good("c")
 	if r, err := p.engine.Cycle(t.Context()); err != nil || r.Promoted || p.tip("refs/heads/green") != before {
 		t.Errorf("got %+v, %v, want a hold once the quarantine is over", r, err)
+	}
+}
+
+// TestG01StaleNamesTheSoleBlocker has one check red on every commit of two days.
+func TestG01StaleNamesTheSoleBlocker(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.commit("no means", map[string]string{".greenward.yml": strings.Replace(policyText, "[revert, subset, agent, prefix]", "[]", 1)})
+	p.cycle()
+	p.breaks("bad", "build")
+	for _, name := range []string{"b", "c", "d"} {
+		p.good(name)
+	}
+	r := p.cycle()
+	if r.Promoted || !containsText(r.Alerts, "check build alone holds back 4 commits") {
+		t.Errorf("got %+v, want a stale alert that names the sole blocker", r)
 	}
 }

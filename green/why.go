@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"greenward/internal/git"
 	"greenward/internal/journal"
 )
@@ -20,6 +22,7 @@ type Why struct {
 	Main       git.Hash         `json:"main"`
 	Behind     int              `json:"behind"`
 	LagSeconds int64            `json:"lag_seconds"`
+	Stale      bool             `json:"stale"`   // it is behind for longer than the policy allows
 	Cause      map[string]int64 `json:"cause"`   // seconds each; they sum to the lag
 	Blocker    *string          `json:"blocker"` // the one thing that is in the way; null: nothing, or more than one
 	Blocks     int              `json:"blocks"`  // commits that it alone holds back
@@ -56,7 +59,7 @@ func (e *Engine) Why(ctx context.Context, commit git.Hash) (Why, error) {
 	if err != nil {
 		return Why{}, err
 	}
-	out := Why{Green: s.Green, Main: s.Main, Behind: s.Behind, LagSeconds: s.LagSeconds, Cause: s.Cause}
+	out := Why{Green: s.Green, Main: s.Main, Behind: s.Behind, LagSeconds: s.LagSeconds, Cause: s.Cause, Stale: s.Stale}
 	line := w.newest()
 	if s.LagSeconds > 0 && line.Detail != "" {
 		out.Detail = &line.Detail
@@ -71,6 +74,24 @@ func (e *Engine) Why(ctx context.Context, commit git.Hash) (Why, error) {
 	place, err := e.place(ctx, w, s, commit)
 	out.Commit = &place
 	return out, err
+}
+
+// stale tells whom it concerns that green is further behind than the policy
+// allows, and what alone is in the way.
+func (e *Engine) stale(ctx context.Context) []string {
+	w, err := e.Why(ctx, "")
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("lag not measured") // the cycle itself is done
+		return nil
+	}
+	if !w.Stale {
+		return nil
+	}
+	why := "more than one thing is in the way"
+	if w.Blocker != nil {
+		why = fmt.Sprintf("%s alone holds back %d commits", *w.Blocker, w.Blocks)
+	}
+	return []string{fmt.Sprintf("stale: green is %s behind main: %s", time.Duration(w.LagSeconds)*time.Second, why)}
 }
 
 // newest is the log's last word about main's tip; the zero Line: it has none.
