@@ -29,6 +29,9 @@ func (l *Lander) candidate(ctx context.Context, e Merge) (Event, error) {
 	if errors.Is(err, git.ErrNotFound) {
 		event, err = &Found{Reason: journal.ReasonInvalid, Detail: "objects of the change are missing: push it again (" + err.Error() + ")"}, nil
 	}
+	if errors.Is(err, git.ErrBadPath) {
+		event, err = &Found{Reason: journal.ReasonGate, Detail: "names: the change holds a path that no tree may hold: give it another name (" + err.Error() + ")"}, nil
+	}
 	if err != nil {
 		return l.stumble(ctx, w.Entry, fmt.Errorf("merge %s onto %s: %w", w.Entry, e.Tip.Short(), err)), nil
 	}

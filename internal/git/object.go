@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -222,10 +223,14 @@ func endOf(e Entry, n int) int {
 	return 0
 }
 
+// ErrBadPath says that a name must not stand in a tree: git would refuse to
+// check it out, or do harm.
+var ErrBadPath = errors.New("not allowed in a tree")
+
 // checkName refuses what a tree must never hold, in any letter case.
 func checkName(name string) error {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") || strings.EqualFold(name, ".git") {
-		return fmt.Errorf("path component %q is not allowed in a tree", name)
+		return fmt.Errorf("path component %q: %w", name, ErrBadPath)
 	}
 	return nil
 }

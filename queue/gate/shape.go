@@ -17,8 +17,8 @@ func (l *landing) shapes() error {
 			continue
 		}
 		l.denied(c)
-		if c.old.Hash.IsZero() && dotGit(c.path) {
-			l.find("names", c.path, "is taken for a git directory by some file systems: give it another name")
+		if c.old.Hash.IsZero() && (dotGit(c.path) || dots(c.path)) {
+			l.find("names", c.path, "is a path that git, or a file system, takes for another place: give it another name")
 		}
 		switch {
 		case c.now.Mode == git.ModeSubmodule && c.old.Mode != git.ModeSubmodule:
@@ -101,6 +101,16 @@ func dotGit(name string) bool {
 		bare, _, _ := strings.Cut(part, ":")
 		bare = strings.ToLower(strings.TrimRight(strings.Map(visible, bare), " ."))
 		if bare == ".git" || bare == "git~1" {
+			return true
+		}
+	}
+	return false
+}
+
+// dots reports whether a path leads somewhere else than it reads.
+func dots(name string) bool {
+	for part := range strings.SplitSeq(strings.ReplaceAll(name, `\`, "/"), "/") {
+		if part == "." || part == ".." {
 			return true
 		}
 	}
