@@ -139,7 +139,10 @@ func TestG29MergesAreSearchedByFirstParent(t *testing.T) {
 	p.good("d")
 	r := p.cycle()
 	if !r.Promoted || len(r.Culprits) != 1 || r.Culprits[0].Commit != merge {
-		t.Errorf("got %+v, want the merge %s", r, merge)
+		t.Fatalf("got %+v, want the merge %s", r, merge)
+	}
+	if body := p.git("log", "-1", "--format=%b", "refs/heads/"+queueOf(r)); !strings.Contains(body, "reverts this revert first") {
+		t.Errorf("G34: the revert of a merge says %q", body)
 	}
 }
 

@@ -195,6 +195,9 @@ func (c *cycle) repairMessage(f Fix) (git.Message, error) {
 		if f.InPart {
 			m.Body += " Later work rewrote some of it: that stays."
 		}
+		if len(commit.Parents) > 1 {
+			m.Body += " It is a merge: whoever merges the branch again reverts this revert first, or loses what came before."
+		}
 		m.Trailers = m.Trailers.With("Reverts", string(f.Commit))
 		for _, h := range f.With {
 			m.Body += fmt.Sprintf(" %s stands on it and goes too.", h.Short())
