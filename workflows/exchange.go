@@ -88,6 +88,13 @@ func (x *Exchange) Take(ctx context.Context) error {
 }
 
 func (x *Exchange) take(ctx context.Context) error {
+	if err := x.takeMain(ctx); err != nil {
+		return err
+	}
+	return x.takeLogs(ctx)
+}
+
+func (x *Exchange) takeMain(ctx context.Context) error {
 	before, err := x.Hub.Tip(git.Track(x.Main))
 	if err != nil {
 		return err
@@ -120,6 +127,66 @@ func (x *Exchange) take(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// takeLogs takes what another hub of the same remote decided: its log of the queue
+// is joined to ours, and green follows where nothing of ours is lost. Main is taken
+// before, so that whatever the log calls landed is there.
+func (x *Exchange) takeLogs(ctx context.Context) error {
+	ours, theirs, err := x.both(git.QueueLog)
+	if err != nil {
+		return err
+	}
+	if err := x.Hub.Catch(ctx, git.QueueLog); err != nil {
+		return err
+	}
+	if !ours.IsZero() && !theirs.IsZero() {
+		behind, err := x.Hub.IsAncestor(ctx, ours, theirs)
+		if err != nil {
+			return err
+		}
+		ahead, err := x.Hub.IsAncestor(ctx, theirs, ours)
+		if err != nil {
+			return err
+		}
+		if !behind && !ahead {
+			if err := x.joinLog(ctx, ours, theirs); err != nil {
+				return err
+			}
+		}
+	}
+	green, theirGreen, err := x.both(x.Green)
+	if err != nil || green.IsZero() || theirGreen.IsZero() || green == theirGreen {
+		return err
+	}
+	if behind, err := x.Hub.IsAncestor(ctx, green, theirGreen); err != nil || !behind {
+		return err
+	}
+	return errors.Join(x.Hub.Catch(ctx, git.GreenLog), x.Hub.Catch(ctx, x.Green))
+}
+
+func (x *Exchange) both(ref git.Ref) (ours, theirs git.Hash, err error) {
+	if ours, err = x.Hub.Tip(ref); err != nil {
+		return "", "", err
+	}
+	theirs, err = x.Hub.Tip(git.Track(ref))
+	return ours, theirs, err
+}
+
+// joinLog makes the two logs one; the first parent stays ours.
+func (x *Exchange) joinLog(ctx context.Context, ours, theirs git.Hash) error {
+	by := queue.Committer(x.Now())
+	joined, err := x.Hub.WriteCommit(git.CommitInput{
+		Tree: git.EmptyTree, Parents: []git.Hash{ours, theirs}, Author: by, Committer: by, Message: "join the log of another hub",
+	})
+	if err != nil {
+		return err
+	}
+	err = x.Hub.Transact(ctx, "join logs", []git.RefUpdate{{Ref: git.QueueLog, New: joined, Old: ours}})
+	if _, raced := errors.AsType[*git.RaceError](err); raced {
+		return nil // the lander wrote this moment: the next round joins
+	}
+	return err
 }
 
 // join is the commit that holds both, and what has to move with it; ours, when
@@ -316,11 +383,13 @@ func (x *Exchange) ended() ([]git.RefUpdate, error) {
 		return nil, err
 	}
 	var updates []git.RefUpdate
+	listed := map[string]bool{} // an entry may have been decided more than once
 	for _, d := range slices.Backward(log.All()) {
 		ref, err := git.QueueRef(d.Entry[:max(strings.LastIndexByte(d.Entry, '@'), 0)])
-		if err != nil || !decided(d.State) {
+		if err != nil || !decided(d.State) || listed[d.Entry] {
 			continue // an adoption has no branch
 		}
+		listed[d.Entry] = true
 		if here, err := x.Hub.Tip(ref); err == nil && here.IsZero() {
 			updates = append(updates, git.RefUpdate{Ref: ref, Old: d.Head})
 		}

@@ -19,6 +19,9 @@ const remoteTime = 5 * time.Minute
 // trackPrefix is where the hub keeps what it last saw upstream.
 const trackPrefix = "refs/greenward/upstream/"
 
+// fetchedPrefix keeps the objects of upstream's queue branches.
+const fetchedPrefix = trackPrefix + "fetched/queue/"
+
 // ErrNoCommits says that there is nothing yet to land on.
 var ErrNoCommits = errors.New("no commits yet")
 
@@ -138,7 +141,7 @@ func (h *Hub) Upstream() string { return h.upstream }
 // Track is where the hub keeps what it last saw of an upstream ref.
 func Track(ref Ref) Ref { return Ref(trackPrefix + strings.TrimPrefix(string(ref), "refs/")) }
 
-// Fetch takes from upstream: branches into Track refs, queue branches, and the
+// Fetch takes from upstream: branches into Track refs, queue branches that moved, and the
 // public refs under refs/greenward where the hub has none yet. The first main
 // becomes the hub's. Without an upstream it does nothing.
 func (h *Hub) Fetch(ctx context.Context, main, green Ref) error {
@@ -148,7 +151,7 @@ func (h *Hub) Fetch(ctx context.Context, main, green Ref) error {
 	specs := []string{
 		"+" + string(main) + ":" + string(Track(main)),
 		"+" + string(green) + ":" + string(Track(green)),
-		"+" + QueuePrefix + "*:" + QueuePrefix + "*",
+		"+" + QueuePrefix + "*:" + fetchedPrefix + "*",
 		"+refs/greenward/log/*:" + string(Track("refs/greenward/log")) + "/*",
 		"+" + string(Control) + ":" + string(Track(Control)),
 		"+" + string(Notes) + ":" + string(Track(Notes)),
@@ -169,6 +172,9 @@ func (h *Hub) Fetch(ctx context.Context, main, green Ref) error {
 	}
 	if _, err := h.command(ctx, call{args: args, timeout: remoteTime, remote: true}); err != nil {
 		return fmt.Errorf("fetch from %q: %w", h.upstream, err)
+	}
+	if err := h.takeQueue(ctx, there); err != nil {
+		return err
 	}
 	return h.adopt(ctx, main, green)
 }
