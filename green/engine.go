@@ -63,7 +63,9 @@ type Engine struct {
 	Now    func() time.Time // required
 	By     string           // who decides, in the log; "": greenward
 	Main   git.Ref          // zero: refs/heads/main
-	Green  git.Ref          // zero: what the policy at main's tip names
+	// Refused is why nothing can be pushed to the remote now; nil result, or nil: it can.
+	Refused func() *string
+	Green   git.Ref // zero: what the policy at main's tip names
 }
 
 // Result is the outcome of one cycle; it marshals to what `green snapshot` prints.

@@ -137,6 +137,12 @@ func (e *Engine) freeze(ctx context.Context) (*cycle, error) {
 		c.frozen.Held = *w.controls.Hold
 		return c, nil
 	}
+	if e.Refused != nil {
+		if why := e.Refused(); why != nil { // green stays at its last pushable promotion
+			c.frozen.Held = *why
+			return c, nil
+		}
+	}
 	if c.frozen.Moved, err = c.movedByHand(ctx); err != nil {
 		return nil, err
 	}

@@ -31,6 +31,9 @@ func (c *cycle) offer(ctx context.Context, s State, cand Candidate) ([]Offer, []
 	var moves []git.RefUpdate
 	var chain []git.Hash // the commits on the snapshot so far, of repairs that need those before them
 	for _, f := range fixes {
+		if f.Check == askedReason {
+			continue // green leaves it out because a person said so; main is not asked to
+		}
 		if o, ok := c.onItsWay(f, queue, waiting); ok {
 			offers = append(offers, o)
 			chain = append(chain, o.Head)
