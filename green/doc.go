@@ -10,6 +10,7 @@
 // git, so a cycle that was killed starts from the beginning and soon is where it was.
 //
 //	opened ─► snapshot ─passed──────────────────────────────► promote
+//	   │         ├─ frontier: the newest commit that existing evidence accepts ─► promote, begin anew
 //	   │         │failed twice
 //	   │         ├─ repairs of earlier cycles ─► carried ─passed─► promote
 //	   │         ▼
@@ -22,6 +23,12 @@
 //	                                       hold red
 //
 // Broken and unknown verdicts never start a search: they hold or wait.
+//
+// Reverting is a ladder. Guard rails first: a change that went and came back twice
+// in seven days, too many reverts in a day, or more culprits than there can be
+// are a person's. Then the plain revert; where later work stands on the culprit,
+// an agent mends forward if there is one, else the smallest set of later commits
+// on the same files goes too, else the culprit goes in part. Each is verified.
 //
 // A failure counts once the posterior of package verify is sure of it, and is
 // outvoted by as many passes as that asks for; at least two runs are made. A
