@@ -234,7 +234,8 @@ func (r *Run) begin(ctx context.Context, run string) error {
 		if d.State == journal.Landed {
 			return nil
 		}
-		if d.Reason == nil || *d.Reason != journal.ReasonConflict {
+		// Where an earlier life's GOAL.md landed meanwhile, this one is empty or meets it.
+		if d.Reason == nil || *d.Reason != journal.ReasonConflict && *d.Reason != journal.ReasonEmpty {
 			return fmt.Errorf("begin %s: its GOAL.md was not taken: %s: %s", run, d.State, text(d.Reason)+" "+text(d.Detail))
 		}
 	}

@@ -139,6 +139,7 @@ func at(t *time.Time) time.Time {
 }
 
 func firstLine(text string) string {
+	text = strings.TrimPrefix(strings.TrimSpace(text), "# Goal\n") // the heading that GOAL.md begins with
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(strings.TrimLeft(line, "# "))
 }

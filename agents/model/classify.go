@@ -72,7 +72,7 @@ func classOfStatus(status int, c complaint) Class {
 			return Filtered
 		}
 		return Auth
-	case status == http.StatusNotFound, status == http.StatusGone, status == http.StatusMethodNotAllowed:
+	case status == http.StatusNotFound, status == http.StatusGone, status == http.StatusMethodNotAllowed, status == http.StatusNotImplemented:
 		return Missing
 	case status == http.StatusTooManyRequests:
 		return Rate

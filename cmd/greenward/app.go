@@ -95,16 +95,21 @@ func (a *app) dispatch(ctx context.Context, args []string) error {
 		return err
 	}
 	if len(args) == 0 || args[0] == "help" && len(args) == 1 || args[0] == "-h" || args[0] == "--help" {
-		a.overview()
 		if len(args) == 0 {
+			a.overview(a.stderr, "")
 			return usageError{"say what to do; the commands are above"}
 		}
+		a.overview(a.stdout, "")
 		return nil
 	}
 	if args[0] == "help" {
 		args = append(args[1:], "--help")
 	}
 	cmd, rest, err := find(commands(), args)
+	if err != nil && len(args) == 2 && (args[1] == "--help" || args[1] == "-h") && isGroup(args[0]) {
+		a.overview(a.stdout, args[0])
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -194,6 +199,11 @@ func find(known []command, words []string) (command, []string, error) {
 	return command{}, nil, usagef("%q is no command%s; see greenward --help", words[0], nearest(known, words[0]))
 }
 
+// isGroup reports whether a word only begins commands.
+func isGroup(word string) bool {
+	return slices.ContainsFunc(commands(), func(c command) bool { return strings.HasPrefix(c.name, word+" ") })
+}
+
 func nearest(known []command, word string) string {
 	for _, c := range known {
 		if len(word) >= 2 && (strings.HasPrefix(c.name, word[:2]) || strings.Contains(c.name, word)) {
@@ -203,20 +213,23 @@ func nearest(known []command, word string) string {
 	return ""
 }
 
-func (a *app) overview() {
-	fmt.Fprint(a.stderr, "greenward lands the changes of many agents and people, and keeps green releasable.\n\nusage: greenward [-C DIR] [--config FILE] [--json] COMMAND\n\n")
+// overview lists the commands, or those under one word.
+func (a *app) overview(w io.Writer, under string) {
+	fmt.Fprint(w, "greenward lands the changes of many agents and people, and keeps green releasable.\n\nusage: greenward [-C DIR] [--config FILE] [--json] COMMAND\n\n")
 	for _, c := range commands() {
-		fmt.Fprintf(a.stderr, "  %-24s %s\n", c.name, c.summary)
+		if under == "" || c.name == under || strings.HasPrefix(c.name, under+" ") {
+			fmt.Fprintf(w, "  %-24s %s\n", c.name, c.summary)
+		}
 	}
-	fmt.Fprint(a.stderr, "\ngreenward COMMAND --help says more. A first look: greenward demo\n")
+	fmt.Fprint(w, "\ngreenward COMMAND --help says more. A first look: greenward demo\n")
 }
 
 func (a *app) help(c command, fs *flag.FlagSet) {
-	fmt.Fprintf(a.stderr, "%s\n\nusage: greenward %s %s\n\n", c.summary, c.name, c.args)
-	fs.SetOutput(a.stderr)
+	fmt.Fprintf(a.stdout, "%s\n\nusage: greenward %s %s\n\n", c.summary, c.name, c.args)
+	fs.SetOutput(a.stdout)
 	fs.PrintDefaults()
 	if c.example != "" {
-		fmt.Fprintf(a.stderr, "\nexamples:\n  %s\n", strings.ReplaceAll(strings.TrimSpace(c.example), "\n", "\n  "))
+		fmt.Fprintf(a.stdout, "\nexamples:\n  %s\n", strings.ReplaceAll(strings.TrimSpace(c.example), "\n", "\n  "))
 	}
 }
 

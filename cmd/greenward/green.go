@@ -279,7 +279,7 @@ func (a *app) verify(ctx context.Context, rev, signers string) error {
 // verifiable is the repository to verify in, without asking anything of a
 // network: the hub itself, or the clone with the branches that it has.
 func (a *app) verifiable(ctx context.Context) (*git.Repo, git.Ref, git.Ref, error) {
-	repo, err := git.Open(ctx, orElse(a.dir, "."), a.host)
+	repo, err := git.FindHub(ctx, orElse(a.dir, "."), a.host)
 	if err != nil {
 		return nil, "", "", err
 	}
@@ -314,7 +314,7 @@ func (a *app) steer(ctx context.Context, name string, args []string, do func(*gr
 		if len(args) != 1 {
 			return usagef("green %s: name the one commit", name)
 		}
-		if s.Commit, err = p.hub.RevParse(ctx, args[0]); err != nil {
+		if s.Commit, err = p.commit(ctx, args[0]); err != nil {
 			return usagef("green %s: %v", name, err)
 		}
 		s.Reason = ""
@@ -325,7 +325,7 @@ func (a *app) steer(ctx context.Context, name string, args []string, do func(*gr
 	if _, err := e.exchange.Give(ctx); err != nil {
 		return err
 	}
-	doc := map[string]any{"order": name, "arg": string(s.Commit), "reason": s.Reason}
+	doc := map[string]any{"order": name, "arg": absent(string(s.Commit)), "reason": absent(s.Reason)}
 	return a.print(doc, func(w io.Writer) { line(w, "%s", strings.TrimSpace("green "+name+" "+string(s.Commit)+s.Reason)) })
 }
 
@@ -341,7 +341,7 @@ func (a *app) rollback(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	to, err := p.hub.RevParse(ctx, args[0])
+	to, err := p.commit(ctx, args[0])
 	if err != nil {
 		return usagef("green rollback: %v", err)
 	}
@@ -363,7 +363,7 @@ func staleCommand() command {
 	return command{
 		name: "green watch-stale", args: "--after DURATION", summary: "independent watchdog: exit 1 when green is stale", example: "greenward green watch-stale --after 2h",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
-			after := fs.Duration("after", 0, "how far green may be behind main (default: green.stale_after of the policy)")
+			after := fs.Duration("after", -1, "how far green may be behind main (default: green.stale_after of the policy)")
 			return func(ctx context.Context, args []string) error {
 				if err := noArgs(args); err != nil {
 					return err
@@ -379,7 +379,7 @@ func (a *app) watchStale(ctx context.Context, after time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if after <= 0 {
+	if after < 0 {
 		policy, err := a.firstPolicy(ctx, &git.Hub{Repo: repo})
 		if err != nil {
 			return err

@@ -66,10 +66,10 @@ func (a *app) init(ctx context.Context, show bool) error {
 			return usagef("%s is there already; change it by hand, or look at greenward init --print", name)
 		}
 	}
-	return a.writePolicy(top, text, files)
+	return a.writePolicy(ctx, top, text, files)
 }
 
-func (a *app) writePolicy(top string, text []byte, files []string) error {
+func (a *app) writePolicy(ctx context.Context, top string, text []byte, files []string) error {
 	path := filepath.Join(top, config.File)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -84,6 +84,10 @@ func (a *app) writePolicy(top string, text []byte, files []string) error {
 	}
 	policy, err := config.Parse(text)
 	if err != nil {
+		return err
+	}
+	// From now on `git push greenward HEAD:queue/…` asks for a change to land.
+	if _, err := git.OpenHub(ctx, git.HubInput{Dir: top, Remote: a.remote, Host: a.host}); err != nil {
 		return err
 	}
 	names := []string{}
@@ -101,7 +105,7 @@ func (a *app) writePolicy(top string, text []byte, files []string) error {
 		if !slices.Contains(files, ".gitattributes") {
 			line(w, "put `tasks/ export-ignore` into .gitattributes, so that archives leave the task files out")
 		}
-		line(w, "commit it to %s: the policy in force is the one on main", policy.Main)
+		line(w, "commit it to %s: the policy in force is the one there", policy.Main)
 	})
 }
 

@@ -66,10 +66,11 @@ func (a *app) submit(ctx context.Context, rev, name string, wait bool) error {
 	if err != nil {
 		return err
 	}
-	if err := a.print(s, func(w io.Writer) { line(w, "%s waits at %s of %s", s.Entry, s.Ref, to) }); err != nil || !wait {
-		return err
+	if !wait {
+		return a.print(s, func(w io.Writer) { line(w, "%s waits at %s of %s", s.Entry, s.Ref, to) })
 	}
-	return a.await(ctx, p, s.Entry)
+	a.note("greenward: %s waits at %s of %s; it lands when greenward land, serve or run is at work there", s.Entry, s.Ref, to)
+	return a.await(ctx, p, s)
 }
 
 // queueName is a name for a change that the person did not name.
@@ -87,7 +88,7 @@ func (a *app) queueName(repo *git.Repo, rev string, head git.Hash, main git.Ref)
 
 // await waits for a verdict and prints it; while the hub follows a remote, that
 // is where the log comes from.
-func (a *app) await(ctx context.Context, p *place, entry string) error {
+func (a *app) await(ctx context.Context, p *place, s queue.Submission) error {
 	done := make(chan struct{})
 	g, ctx := errgroup.WithContext(ctx)
 	if p.hub.HasRemote() {
@@ -97,13 +98,22 @@ func (a *app) await(ctx context.Context, p *place, entry string) error {
 	g.Go(func() error {
 		defer close(done)
 		var err error
-		d, err = queue.Await(ctx, p.hub, entry)
+		d, err = queue.Await(ctx, p.hub, s.Entry)
 		return err
 	})
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	if err := a.print(d, func(w io.Writer) { describe(w, d) }); err != nil {
+	doc := struct {
+		queue.Submission
+		State  string    `json:"state"`
+		Landed *git.Hash `json:"landed"`
+		Reason *string   `json:"reason"`
+		Paths  []string  `json:"paths"`
+		With   *string   `json:"with"`
+		Detail *string   `json:"detail"`
+	}{s, d.State, d.Landed, d.Reason, append([]string{}, d.Paths...), d.With, d.Detail}
+	if err := a.print(doc, func(w io.Writer) { describe(w, d) }); err != nil {
 		return err
 	}
 	if d.State != journal.Landed {
@@ -300,5 +310,5 @@ func (a *app) order(ctx context.Context, verb, arg, reason string) error {
 	if err := journal.Control(ctx, p.hub.Repo, signer, o); err != nil {
 		return err
 	}
-	return a.print(map[string]any{"order": verb, "arg": arg, "reason": o.Reason}, func(w io.Writer) { line(w, "%s", strings.TrimSpace(verb+" "+arg+" "+o.Reason)) })
+	return a.print(map[string]any{"order": verb, "arg": absent(arg), "reason": absent(o.Reason)}, func(w io.Writer) { line(w, "%s", strings.TrimSpace(verb+" "+arg+" "+o.Reason)) })
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"greenward/internal/config"
 	"greenward/internal/git"
@@ -45,7 +46,13 @@ func (a *app) open(ctx context.Context, fetch bool) (*place, error) {
 			return nil, err
 		}
 	}
-	return p, a.refresh(p)
+	if err := a.refresh(p); err != nil {
+		return nil, err
+	}
+	if p.green, err = git.Branch(p.policy.Green.Branch); err != nil {
+		return nil, usagef("policy: green: %v", err)
+	}
+	return p, nil
 }
 
 // refresh reads main's tip and the policy there.
@@ -62,7 +69,8 @@ func (a *app) refresh(p *place) error {
 }
 
 // firstPolicy is the policy before main is known: the file that was named, or
-// what stands at the repository's HEAD. Without any, HEAD's branch is main.
+// what stands on the trunk. What happens to be checked out does not matter, unless
+// there is no trunk to be seen.
 func (a *app) firstPolicy(ctx context.Context, hub *git.Hub) (config.Config, error) {
 	if a.config != "" {
 		data, err := os.ReadFile(a.config)
@@ -79,24 +87,44 @@ func (a *app) firstPolicy(ctx context.Context, hub *git.Hub) (config.Config, err
 	if hub.Clone() != nil {
 		repo = hub.Clone()
 	}
-	branch := config.Default().Main
-	head, err := repo.HeadRef()
-	if err == nil && !head.IsZero() {
-		branch = head.Short()
+	branch, at, err := a.trunk(ctx, repo)
+	if err != nil {
+		return config.Config{}, err
 	}
-	if main, err := repo.Tip("refs/heads/main"); err == nil && !main.IsZero() {
-		branch = "main"
-	}
-	at, err := repo.RevParse(ctx, "HEAD")
-	if errors.Is(err, git.ErrNotFound) {
+	if at.IsZero() {
 		policy := config.Default()
 		policy.Main = branch
 		return policy, nil
 	}
-	if err != nil {
-		return config.Config{}, err
-	}
 	return a.policyAt(repo, at, branch)
+}
+
+// trunk guesses which branch main is, and where it stands in this repository: one
+// called main, here or at the remote; else the remote's default; else HEAD's.
+func (a *app) trunk(ctx context.Context, repo *git.Repo) (string, git.Hash, error) {
+	remote := "refs/remotes/" + a.remote + "/"
+	name := config.Default().Main
+	candidates := []git.Ref{"refs/heads/main", git.Ref(remote + "main")}
+	if head, err := repo.Symbolic(ctx, git.Ref(remote+"HEAD")); err == nil && !head.IsZero() {
+		candidates = append(candidates, head)
+	}
+	if head, err := repo.HeadRef(); err == nil && !head.IsZero() {
+		candidates, name = append(candidates, head), head.Short()
+	}
+	for _, ref := range candidates {
+		at, err := repo.Tip(ref)
+		if err != nil {
+			return "", "", err
+		}
+		if !at.IsZero() {
+			return strings.TrimPrefix(strings.TrimPrefix(string(ref), remote), "refs/heads/"), at, nil
+		}
+	}
+	at, err := repo.RevParse(ctx, "HEAD") // detached, and no branch that could be main
+	if err != nil && !errors.Is(err, git.ErrNotFound) {
+		return "", "", err
+	}
+	return name, at, nil
 }
 
 // policyAt is the policy that a commit is judged by: the newest well-formed one
@@ -115,10 +143,31 @@ func (a *app) policyAt(repo *git.Repo, at git.Hash, main string) (config.Config,
 	return policy, nil
 }
 
+// commit is what a person means by a revision: in the hub, or else in the clone.
+func (p *place) commit(ctx context.Context, rev string) (git.Hash, error) {
+	at, err := p.hub.RevParse(ctx, rev)
+	if err == nil || p.hub.Clone() == nil {
+		return at, err
+	}
+	if at, err = p.hub.Clone().RevParse(ctx, rev); err != nil {
+		return "", err
+	}
+	_, err = p.hub.Commit(at)
+	return at, err
+}
+
 // me is the person at this command line, for orders and submissions.
 func (a *app) me() git.Identity {
 	name := orElse(a.host.Get("GIT_AUTHOR_NAME"), orElse(a.host.Get("USER"), "operator"))
 	return git.Identity{Name: name, Email: orElse(a.host.Get("GIT_AUTHOR_EMAIL"), name+"@localhost"), When: a.now()}
+}
+
+// absent is null in JSON where there is no text.
+func absent(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 // null prints an absent text as a dash.

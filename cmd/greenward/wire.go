@@ -48,7 +48,7 @@ func (a *app) wire(p *place) (*engines, error) {
 	}
 	e.exchange = &workflows.Exchange{Hub: p.hub, Main: p.main, Green: p.green, Now: a.now, By: by, Trusted: p.policy.Green.Signers}
 	e.lander = &queue.Lander{Hub: p.hub, Judge: e.runner, Now: a.now, By: by, Main: p.main, Green: p.green, Held: e.exchange.Held}
-	e.green = &green.Engine{Hub: p.hub, Judge: e.runner, Signer: signer, Now: a.now, By: by, Main: p.main, Green: p.green}
+	e.green = &green.Engine{Hub: p.hub, Judge: e.runner, Signer: signer, Now: a.now, By: by, Main: p.main, Green: p.green, Refused: e.exchange.Held}
 	return e, nil
 }
 

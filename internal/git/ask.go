@@ -240,3 +240,12 @@ func (r *Repo) TrackedOrNew(ctx context.Context, top string) ([]string, error) {
 	out, err := r.command(ctx, call{dir: top, worktree: top, args: []string{"ls-files", "-z", "--cached", "--others", "--exclude-standard"}})
 	return splitNul(out), err
 }
+
+// Symbolic is the ref that a symbolic ref names, or the zero Ref when it is none.
+func (r *Repo) Symbolic(ctx context.Context, ref Ref) (Ref, error) {
+	out, err := r.git(ctx, "symbolic-ref", "--quiet", string(ref))
+	if _, ok := errors.AsType[*CommandError](err); ok {
+		return "", nil
+	}
+	return Ref(strings.TrimSpace(string(out))), err
+}

@@ -402,3 +402,21 @@ func (h *Hub) FetchOne(ctx context.Context, ref Ref) (Hash, error) {
 	}
 	return h.Resolve(Track(ref))
 }
+
+// FindHub opens the hub of a place where that has one already, else the repository
+// itself. It makes nothing and asks no network.
+func FindHub(ctx context.Context, dir string, host proc.Host) (*Repo, error) {
+	repo, err := Open(ctx, dir, host)
+	if err != nil {
+		return nil, err
+	}
+	common, err := repo.git(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir")
+	if err != nil {
+		return nil, err
+	}
+	hub := filepath.Join(strings.TrimSuffix(string(common), "\n"), "greenward", "hub.git")
+	if _, err := os.Stat(filepath.Join(hub, "refs", "heads")); err != nil {
+		return repo, nil //nolint:nilerr // there is none
+	}
+	return Open(ctx, hub, host)
+}

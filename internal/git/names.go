@@ -26,6 +26,9 @@ func QueueRef(name string) (Ref, error) {
 	if strings.Contains(name, "/") {
 		return "", fmt.Errorf("queue name %q: one path component is wanted, without a slash", name)
 	}
+	if strings.HasPrefix(name, "_") {
+		return "", fmt.Errorf("queue name %q: it must not begin with _", name)
+	}
 	return ParseRef(QueuePrefix + name)
 }
 
