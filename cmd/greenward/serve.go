@@ -61,6 +61,8 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	g, ctx := errgroup.WithContext(ctx)
 	landing := &workflows.Landing{Lander: c.lander, Asked: c.asked, Moved: c.moved}
 	g.Go(func() error { return landing.Run(ctx) })
+	auditor := &workflows.Auditor{Hub: p.hub, Main: p.main}
+	g.Go(func() error { return auditor.Run(ctx) })
 	if p.hub.Upstream() != "" {
 		g.Go(func() error { return c.exchange.Run(ctx) })
 	}

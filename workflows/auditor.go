@@ -1,0 +1,61 @@
+package workflows
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"greenward/internal/git"
+	"greenward/queue"
+
+	"github.com/rs/zerolog"
+)
+
+// auditEvery is how often what has landed meanwhile is recomputed.
+const auditEvery = time.Minute
+
+// Auditor recomputes what lands while a server serves. What was there before is
+// audited by hand.
+type Auditor struct {
+	Hub  *git.Hub // required
+	Main git.Ref  // required
+
+	from git.Hash // audited up to here
+}
+
+// Run audits until ctx ends. A mismatch is an error that wants a person; nothing
+// is stopped by it.
+func (a *Auditor) Run(ctx context.Context) error {
+	for {
+		report, err := a.Once(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			zerolog.Ctx(ctx).Error().Err(err).Msg("audit stopped")
+		}
+		for _, m := range report.Mismatches {
+			zerolog.Ctx(ctx).Error().Str("commit", string(m.Commit)).Str("expected", m.Expected).Str("actual", m.Actual).Msg("landed tree is not what it should be")
+		}
+		if err := wait(ctx, nil, auditEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// Once audits what main gained since the last call; the first one only notes
+// where main stands.
+func (a *Auditor) Once(ctx context.Context) (queue.AuditReport, error) {
+	tip, err := a.Hub.Tip(a.Main)
+	if err != nil || tip.IsZero() || tip == a.from {
+		return queue.AuditReport{}, err
+	}
+	var report queue.AuditReport
+	if !a.from.IsZero() {
+		if report, err = queue.AuditRange(ctx, a.Hub.Repo, a.from, tip); err != nil {
+			return report, fmt.Errorf("audit %s..%s: %w", a.from.Short(), tip.Short(), err)
+		}
+	}
+	a.from = tip
+	return report, nil
+}
