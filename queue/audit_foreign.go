@@ -165,12 +165,13 @@ func undoneInPassing(c git.RawCommit, before []git.RawCommit) (undone []git.Hash
 		return nil, nil
 	}
 	for i, b := range before {
-		whole := len(b.Changes) > 0
+		whole, stands := true, false
 		for _, change := range b.Changes {
 			since, gone := back[change.Path]
 			whole = whole && gone && i <= since
+			stands = stands || !now[change.Path].IsZero()
 		}
-		if whole {
+		if whole && stands { // files that are gone altogether were removed or moved, which somebody did
 			undone = append(undone, b.Hash)
 			for _, change := range b.Changes {
 				paths = append(paths, change.Path)
