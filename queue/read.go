@@ -84,6 +84,9 @@ func trustedKeys(hub *git.Hub, policy config.Config) ([]string, error) {
 // policy is that of a main commit or, where it is malformed, the newest
 // well-formed one before it.
 func (l *Lander) policy(ctx context.Context, main git.Hash) (config.Config, error) {
+	if l.Policy != nil {
+		return *l.Policy, nil
+	}
 	if l.judgedBy.main == main && !main.IsZero() {
 		return l.judgedBy.policy, nil
 	}

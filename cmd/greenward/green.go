@@ -62,6 +62,9 @@ func snapshotCommand() command {
 }
 
 func (a *app) snapshot(ctx context.Context, watch bool, name string) error {
+	if a.config != "" {
+		return usagef("green snapshot: --config cannot be used: a promotion names the policy in its own tree, and anybody must be able to verify it; commit the policy to main")
+	}
 	p, err := a.open(ctx, true)
 	if err != nil {
 		return err

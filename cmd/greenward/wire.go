@@ -48,6 +48,9 @@ func (a *app) wire(p *place) (*engines, error) {
 	}
 	e.exchange = &workflows.Exchange{Hub: p.hub, Main: p.main, Green: p.green, Now: a.now, By: by, Trusted: p.policy.Green.Signers}
 	e.lander = &queue.Lander{Hub: p.hub, Judge: e.runner, Now: a.now, By: by, Main: p.main, Green: p.green, Held: e.exchange.Held}
+	if a.config != "" {
+		e.lander.Policy = &p.policy
+	}
 	e.green = &green.Engine{Hub: p.hub, Judge: e.runner, Signer: signer, Now: a.now, By: by, Main: p.main, Green: p.green, Refused: e.exchange.Held}
 	return e, nil
 }
