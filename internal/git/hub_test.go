@@ -2,6 +2,7 @@ package git_test
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -155,5 +156,27 @@ func TestStaleLocksAreCleared(t *testing.T) {
 	}
 	if err := h.Transact(t.Context(), "x", []git.RefUpdate{{Ref: mainRef, Old: first}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLockOfADeadGitIsRemoved: whoever moves a ref gets past the lock that a
+// killed git left, and past a young one only when it is gone.
+func TestLockOfADeadGitIsRemoved(t *testing.T) {
+	h := openHub(t, gittest.Bare(t))
+	first := git.Hash(gittest.Commit(t, h.Dir(), "main", "first", map[string]string{"f": "1\n"}))
+	lock := filepath.Join(h.Dir(), "refs", "notes", "greenward.lock")
+	if err := os.MkdirAll(filepath.Dir(lock), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, lock, "")
+	old := time.Now().Add(-time.Minute)
+	if err := os.Chtimes(lock, old, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Transact(t.Context(), "x", []git.RefUpdate{{Ref: git.Notes, New: first}}); err != nil {
+		t.Errorf("behind a dead git's lock: %v", err)
+	}
+	if at, err := h.Resolve(git.Notes); err != nil || at != first {
+		t.Errorf("notes = %s, %v", at, err)
 	}
 }

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
+	"time"
 )
 
 // RefUpdate moves one ref, if it still is what was read.
@@ -43,11 +47,23 @@ func (r *Repo) Transact(ctx context.Context, reason string, updates []RefUpdate)
 		return err
 	}
 	r.host.At("transact before " + string(updates[0].Ref))
-	_, err = r.command(ctx, call{
-		args:    []string{"update-ref", "--no-deref", "-m", OneLine(reason), "--stdin", "-z"},
-		stdin:   strings.NewReader(in),
-		survive: true,
-	})
+	for try := 0; ; try++ {
+		_, err = r.command(ctx, call{
+			args:    []string{"update-ref", "--no-deref", "-m", OneLine(reason), "--stdin", "-z"},
+			stdin:   strings.NewReader(in),
+			survive: true,
+		})
+		if _, said := errors.AsType[*CommandError](err); !said || try == lockTries {
+			break
+		}
+		if race := r.race(updates); race != nil {
+			return race
+		}
+		if locked, lockErr := r.unlock(updates); lockErr != nil || !locked {
+			err = errors.Join(err, lockErr)
+			break
+		}
+	}
 	if _, said := errors.AsType[*CommandError](err); said {
 		if race := r.race(updates); race != nil {
 			return race
@@ -81,6 +97,56 @@ func transaction(updates []RefUpdate) (string, error) {
 	}
 	in.WriteString("prepare\x00commit\x00")
 	return in.String(), nil
+}
+
+// A git that was killed in the middle of a transaction leaves its lock files.
+// git waits two seconds for a lock; one that is older than staleLock, which no
+// transaction lasts, belongs to nobody.
+const (
+	lockTries = 4
+	staleLock = 5 * time.Second
+)
+
+// unlock reports whether some ref of a transaction is locked, and removes what
+// locks it if that is stale. Ages are told by the file system's own clock.
+func (r *Repo) unlock(updates []RefUpdate) (bool, error) {
+	var locks []string
+	for _, u := range updates {
+		locks = append(locks, filepath.Join(r.dir, filepath.FromSlash(string(u.Ref))+".lock"))
+	}
+	locks = append(locks, filepath.Join(r.dir, "packed-refs.lock"))
+	locked := false
+	for _, name := range locks {
+		info, err := os.Stat(name)
+		if err != nil {
+			continue // no lock, or gone meanwhile
+		}
+		locked = true
+		now, err := fileTime(r.dir)
+		if err != nil {
+			return true, err
+		}
+		if now.Sub(info.ModTime()) < staleLock {
+			continue
+		}
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return true, fmt.Errorf("remove the lock of a dead git: %w", err)
+		}
+	}
+	return locked, nil
+}
+
+// fileTime is what a file that is written to dir now gets as its time.
+func fileTime(dir string) (time.Time, error) {
+	f, err := os.CreateTemp(dir, "greenward-clock-")
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask the file system for its time: %w", err)
+	}
+	info, statErr := f.Stat()
+	if err := errors.Join(statErr, f.Close(), os.Remove(f.Name())); err != nil {
+		return time.Time{}, fmt.Errorf("ask the file system for its time: %w", err)
+	}
+	return info.ModTime(), nil
 }
 
 // race finds the ref that no longer is what was expected.

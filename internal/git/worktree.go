@@ -190,15 +190,20 @@ func (w *Worktree) Push(ctx context.Context, updates []RefUpdate) error {
 		specs = append(specs, fmt.Sprintf("%s:%s", u.New, u.Ref))
 	}
 	w.repo.host.At("push before " + string(updates[0].Ref))
-	_, err := w.repo.command(ctx, call{args: append(append(args, w.from), specs...), survive: true})
-	if err != nil {
+	for try := 0; ; try++ {
+		_, err := w.repo.command(ctx, call{args: append(append(args, w.from), specs...), survive: true})
+		if err == nil {
+			break
+		}
 		if race := hub.race(updates); race != nil {
 			if race.Is == race.wanted(updates) {
 				return nil // an earlier try had come through
 			}
 			return race
 		}
-		return fmt.Errorf("push to the hub: %w", err)
+		if locked, lockErr := hub.unlock(updates); try == lockTries || !locked || lockErr != nil {
+			return errors.Join(fmt.Errorf("push to the hub: %w", err), lockErr)
+		}
 	}
 	w.repo.host.At("push after " + string(updates[0].Ref))
 	return nil
