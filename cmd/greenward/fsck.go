@@ -28,11 +28,7 @@ func fsckCommand() command {
 }
 
 func (a *app) fsck(ctx context.Context, repair bool) error {
-	p, err := a.open(ctx, false)
-	if err != nil {
-		return err
-	}
-	e, err := a.wire(p)
+	e, err := a.engines(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -41,9 +37,9 @@ func (a *app) fsck(ctx context.Context, repair bool) error {
 		return err
 	}
 	report, err := (&fsck.Fsck{
-		Hub: p.hub, Main: p.main, Green: p.green, Lander: e.lander, Now: a.now, Repair: repair,
-		Claims:  &agents.Claims{Repo: p.hub.Repo, Self: self, Now: a.now, Rand: rand.Reader},
-		Trusted: append([]string{e.signer.Public()}, p.policy.Green.Signers...),
+		Hub: e.hub, Main: e.main, Green: e.place.green, Lander: e.lander, Now: a.now, Repair: repair,
+		Claims:  &agents.Claims{Repo: e.hub.Repo, Self: self, Now: a.now, Rand: rand.Reader},
+		Trusted: append([]string{e.signer.Public()}, e.policy.Green.Signers...),
 	}).Run(ctx)
 	if err != nil {
 		return err
@@ -56,7 +52,7 @@ func (a *app) fsck(ctx context.Context, repair bool) error {
 			}
 			line(w, "%-8s %s %s%s", f.Kind, f.Subject, f.Detail, mended)
 		}
-		line(w, "%d findings in %s", len(report.Findings), p.hub.Dir())
+		line(w, "%d findings in %s", len(report.Findings), e.hub.Dir())
 	}); err != nil {
 		return err
 	}

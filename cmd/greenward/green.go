@@ -65,11 +65,7 @@ func (a *app) snapshot(ctx context.Context, watch bool, name string) error {
 	if a.config != "" {
 		return usagef("green snapshot: --config cannot be used: a promotion names the policy in its own tree, and anybody must be able to verify it; commit the policy to main")
 	}
-	p, err := a.open(ctx, true)
-	if err != nil {
-		return err
-	}
-	e, err := a.wire(p)
+	e, err := a.engines(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -80,14 +76,14 @@ func (a *app) snapshot(ctx context.Context, watch bool, name string) error {
 	c.setFixer()
 	show := func(r green.Result) error { return a.print(r, func(w io.Writer) { showSnapshot(w, r) }) }
 	if watch {
-		s := &workflows.Schedule{Engine: e.green, Spec: p.policy.Green.Schedule, OnTick: func(r green.Result) {
+		s := &workflows.Schedule{Engine: e.green, Spec: e.policy.Green.Schedule, OnTick: func(r green.Result) {
 			if err := show(r); err != nil {
 				a.note("greenward: %v", err) // a closed pipe must not stop the cycles
 			}
 		}}
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return s.Run(ctx) })
-		if p.hub.Upstream() != "" {
+		if e.hub.Upstream() != "" {
 			g.Go(func() error { return e.exchange.Run(ctx) })
 		}
 		return g.Wait()
@@ -136,11 +132,7 @@ func (a *app) greenStatus(ctx context.Context, args []string) error {
 	if err := noArgs(args); err != nil {
 		return err
 	}
-	p, err := a.open(ctx, false)
-	if err != nil {
-		return err
-	}
-	e, err := a.wire(p)
+	e, err := a.engines(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -304,11 +296,7 @@ func (a *app) verifiable(ctx context.Context) (*git.Repo, git.Ref, git.Ref, erro
 }
 
 func (a *app) steer(ctx context.Context, name string, args []string, do func(*green.Engine, context.Context, green.Steering) error) error {
-	p, err := a.open(ctx, false)
-	if err != nil {
-		return err
-	}
-	e, err := a.wire(p)
+	e, err := a.engines(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -317,7 +305,7 @@ func (a *app) steer(ctx context.Context, name string, args []string, do func(*gr
 		if len(args) != 1 {
 			return usagef("green %s: name the one commit", name)
 		}
-		if s.Commit, err = p.commit(ctx, args[0]); err != nil {
+		if s.Commit, err = e.commit(ctx, args[0]); err != nil {
 			return usagef("green %s: %v", name, err)
 		}
 		s.Reason = ""
@@ -336,15 +324,11 @@ func (a *app) rollback(ctx context.Context, args []string) error {
 	if len(args) != 1 {
 		return usagef("green rollback: name the promotion to go back to; greenward green log lists them")
 	}
-	p, err := a.open(ctx, true)
+	e, err := a.engines(ctx, true)
 	if err != nil {
 		return err
 	}
-	e, err := a.wire(p)
-	if err != nil {
-		return err
-	}
-	to, err := p.commit(ctx, args[0])
+	to, err := e.commit(ctx, args[0])
 	if err != nil {
 		return usagef("green rollback: %v", err)
 	}

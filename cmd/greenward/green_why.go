@@ -23,17 +23,13 @@ func (a *app) greenWhy(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	p, err := a.open(ctx, false)
-	if err != nil {
-		return err
-	}
-	e, err := a.wire(p)
+	e, err := a.engines(ctx, false)
 	if err != nil {
 		return err
 	}
 	var commit git.Hash
 	if rev != "" {
-		if commit, err = p.hub.RevParse(ctx, rev); err != nil {
+		if commit, err = e.hub.RevParse(ctx, rev); err != nil {
 			return usagef("green why: %v", err)
 		}
 	}
@@ -91,17 +87,13 @@ func (a *app) greenDiff(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return usagef("green diff: name two promotions; greenward green log lists them")
 	}
-	p, err := a.open(ctx, false)
-	if err != nil {
-		return err
-	}
-	e, err := a.wire(p)
+	e, err := a.engines(ctx, false)
 	if err != nil {
 		return err
 	}
 	var ends [2]git.Hash
 	for i, rev := range args {
-		if ends[i], err = p.hub.RevParse(ctx, rev); err != nil {
+		if ends[i], err = e.hub.RevParse(ctx, rev); err != nil {
 			return usagef("green diff: %v", err)
 		}
 	}

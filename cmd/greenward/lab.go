@@ -88,16 +88,12 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		return err
 	}
 	a.dir = hub
-	p, err := a.open(ctx, false)
+	e, err := a.engines(ctx, false)
 	if err != nil {
 		return err
 	}
-	e, err := a.wire(p)
-	if err != nil {
-		return err
-	}
-	r := &lab.Replay{Hub: p.hub, From: ends[0], To: ends[1], Workers: o.workers, Stale: o.stale, Lander: e.lander, Now: a.now, Say: a.note}
-	if !o.noGreen && len(p.policy.Required()) > 0 {
+	r := &lab.Replay{Hub: e.hub, From: ends[0], To: ends[1], Workers: o.workers, Stale: o.stale, Lander: e.lander, Now: a.now, Say: a.note}
+	if !o.noGreen && len(e.policy.Required()) > 0 {
 		r.Engine = e.green
 	}
 	report, err := r.Run(ctx)

@@ -158,11 +158,7 @@ func landCommand() command {
 }
 
 func (a *app) land(ctx context.Context) error {
-	p, err := a.open(ctx, true)
-	if err != nil {
-		return err
-	}
-	e, err := a.wire(p)
+	e, err := a.engines(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -205,11 +201,7 @@ func (a *app) sayPull(skipped []git.Ref) {
 }
 
 func (a *app) landForever(ctx context.Context) error {
-	p, err := a.open(ctx, true)
-	if err != nil {
-		return err
-	}
-	e, err := a.wire(p)
+	e, err := a.engines(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -223,7 +215,7 @@ func (a *app) landForever(ctx context.Context) error {
 	}}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return l.Run(ctx) })
-	if p.hub.Upstream() != "" {
+	if e.hub.Upstream() != "" {
 		g.Go(func() error { return e.exchange.Run(ctx) })
 	}
 	return g.Wait()
@@ -253,11 +245,7 @@ func queueCommands() []command {
 }
 
 func (a *app) listQueue(ctx context.Context) error {
-	p, err := a.open(ctx, true)
-	if err != nil {
-		return err
-	}
-	e, err := a.wire(p)
+	e, err := a.engines(ctx, true)
 	if err != nil {
 		return err
 	}

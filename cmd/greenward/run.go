@@ -76,11 +76,7 @@ func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	p, err := a.open(ctx, true)
-	if err != nil {
-		return err
-	}
-	e, err := a.wire(p)
+	e, err := a.engines(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -97,7 +93,7 @@ func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
 	if err := c.probe(ctx); err != nil {
 		return err
 	}
-	workers := p.policy.Agents.Workers
+	workers := e.policy.Agents.Workers
 	if o.workers > 0 {
 		workers = o.workers
 	}
@@ -107,11 +103,11 @@ func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
 	if o.tokens > 0 {
 		r.Tokens = o.tokens
 	}
-	if r.Engine == nil && !p.policy.ChecksNone {
+	if r.Engine == nil && !e.policy.ChecksNone {
 		a.note("greenward: no checks are configured, so green will not move; greenward init adds them")
 	}
 	a.watch(r)
-	a.note("run %s on %s with %d workers", workflows.Slug(goal), p.hub.Dir(), workers)
+	a.note("run %s on %s with %d workers", workflows.Slug(goal), e.hub.Dir(), workers)
 	sum, err := r.Pursue(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -229,11 +225,7 @@ func workCommand() command {
 }
 
 func (a *app) work(ctx context.Context, run, name string, workers int) error {
-	p, err := a.open(ctx, false)
-	if err != nil {
-		return err
-	}
-	e, err := a.wire(p)
+	e, err := a.engines(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -249,7 +241,7 @@ func (a *app) work(ctx context.Context, run, name string, workers int) error {
 		return err
 	}
 	if workers == 0 {
-		workers = p.policy.Agents.Workers
+		workers = e.policy.Agents.Workers
 	}
 	pool := c.pool(run, workers)
 	pool.OnEnd = func(e agents.Ending) {

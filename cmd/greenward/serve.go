@@ -42,11 +42,7 @@ func serveCommand() command {
 type serveOptions struct{ listen, github, api, model string }
 
 func (a *app) serve(ctx context.Context, o serveOptions) error {
-	p, err := a.open(ctx, true)
-	if err != nil {
-		return err
-	}
-	e, err := a.wire(p)
+	e, err := a.engines(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -61,19 +57,19 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	g, ctx := errgroup.WithContext(ctx)
 	landing := &workflows.Landing{Lander: c.lander, Asked: c.asked, Moved: c.moved}
 	g.Go(func() error { return landing.Run(ctx) })
-	auditor := &workflows.Auditor{Hub: p.hub, Main: p.main}
+	auditor := &workflows.Auditor{Hub: e.hub, Main: e.main}
 	g.Go(func() error { return auditor.Run(ctx) })
-	if p.hub.Upstream() != "" {
+	if e.hub.Upstream() != "" {
 		g.Go(func() error { return c.exchange.Run(ctx) })
 	}
-	if len(p.policy.Required()) > 0 {
-		s := &workflows.Schedule{Engine: c.green, Spec: p.policy.Green.Schedule, Moved: c.moved}
+	if len(e.policy.Required()) > 0 {
+		s := &workflows.Schedule{Engine: c.green, Spec: e.policy.Green.Schedule, Moved: c.moved}
 		g.Go(func() error { return s.Run(ctx) })
 	}
 	if c.client != nil {
-		runs := &workflows.Runs{Repo: p.hub.Repo, Main: p.main, Moved: c.moved, Begin: func(name, goal string) *workflows.Run {
-			r := c.run(goal, p.policy.Agents.Workers, a.me())
-			r.Name, r.Served, r.Pool = name, true, c.pool(name, p.policy.Agents.Workers)
+		runs := &workflows.Runs{Repo: e.hub.Repo, Main: e.main, Moved: c.moved, Begin: func(name, goal string) *workflows.Run {
+			r := c.run(goal, e.policy.Agents.Workers, a.me())
+			r.Name, r.Served, r.Pool = name, true, c.pool(name, e.policy.Agents.Workers)
 			return r
 		}}
 		g.Go(func() error { return runs.Run(ctx) })
@@ -98,7 +94,7 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return usagef("serve: %v; pass another address with --listen", err)
 	}
-	a.note("serving %s at http://%s", p.hub.Dir(), listener.Addr())
+	a.note("serving %s at http://%s", e.hub.Dir(), listener.Addr())
 	g.Go(func() error { return serveHTTP(ctx, listener, mux) })
 	return g.Wait()
 }

@@ -55,6 +55,15 @@ func (a *app) wire(p *place) (*engines, error) {
 	return e, nil
 }
 
+// engines opens the hub of a command and builds what works on it.
+func (a *app) engines(ctx context.Context, fetch bool) (*engines, error) {
+	p, err := a.open(ctx, fetch)
+	if err != nil {
+		return nil, err
+	}
+	return a.wire(p)
+}
+
 // name is this process in logs and claims.
 func (a *app) name() (string, error) {
 	self, err := proc.Self()
