@@ -108,9 +108,10 @@ type Config struct {
 	Poll  time.Duration // a lost webhook costs this much; default 1 minute
 	Pause time.Duration // between two writes; default 1 second
 
-	Dir       string // required: where memory and intents live
-	Queue     Queue  // required
-	Runs      Runs   // nil: issues are left alone
+	Dir       string   // required: where memory and intents live
+	Queue     Queue    // required
+	Runs      Runs     // nil: issues are left alone
+	Evidence  Evidence // nil: GitHub's own checks are not read
 	Now       func() time.Time
 	Transport http.RoundTripper // nil: the default one
 }
@@ -143,12 +144,14 @@ type Bot struct {
 	mem    *memory
 	client *client
 	read   map[int]reading
+	asked  map[git.Hash]time.Time // when the checks of a commit were read last
 	swept  time.Time
 
 	statsMu sync.Mutex
 	stats   Stats
-	hints   map[int]bool // pull requests that webhooks named
-	good    time.Time    // the end of the last reconcile without an error
+	hints   map[int]bool      // pull requests that webhooks named
+	named   map[git.Hash]bool // commits that webhooks named
+	good    time.Time         // the end of the last reconcile without an error
 }
 
 // New opens the bot's memory. Nothing is asked of GitHub before Run or Reconcile.
@@ -202,12 +205,26 @@ func (b *Bot) hint(numbers ...int) {
 	}
 }
 
-func (b *Bot) takeHints() map[int]bool {
+// name says that the checks of a commit may have changed.
+func (b *Bot) name(commits ...git.Hash) {
 	b.statsMu.Lock()
 	defer b.statsMu.Unlock()
-	taken := b.hints
-	b.hints = nil
-	return taken
+	if b.named == nil {
+		b.named = map[git.Hash]bool{}
+	}
+	for _, h := range commits {
+		if !h.IsZero() && len(b.named) < 1000 {
+			b.named[h] = true
+		}
+	}
+}
+
+func (b *Bot) takeHints() (pulls map[int]bool, commits map[git.Hash]bool) {
+	b.statsMu.Lock()
+	defer b.statsMu.Unlock()
+	pulls, commits = b.hints, b.named
+	b.hints, b.named = nil, nil
+	return pulls, commits
 }
 
 // Run reconciles at start, when woken, and each poll period, until ctx ends.

@@ -68,7 +68,7 @@ func (b *Bot) reconcile(ctx context.Context) error {
 	if err := b.mem.save(); err != nil {
 		return err
 	}
-	hints := b.takeHints()
+	hints, named := b.takeHints()
 	errs := b.readPulls(ctx, c, open, hints)
 	cursor := time.Time{}
 	if b.cfg.Runs != nil && !halts(errs) {
@@ -84,8 +84,12 @@ func (b *Bot) reconcile(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("follow pull request %d: %w", number, err))
 		}
 	}
+	if !halts(errs) {
+		errs = append(errs, b.gather(ctx, c, named))
+	}
 	if err := errors.Join(errs...); err != nil {
 		b.hint(slices.Collect(maps.Keys(hints))...)
+		b.name(slices.Collect(maps.Keys(named))...)
 		return err
 	}
 	b.mem.Cursor = cursor

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/rs/zerolog"
+
+	"greenward/internal/git"
 )
 
 // Webhook answers GitHub's deliveries. It verifies the signature before it looks
@@ -52,14 +54,23 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request) (int, string) {
 		} `json:"repository"`
 		Issue       numbered `json:"issue"`
 		PullRequest numbered `json:"pull_request"`
+		SHA         string   `json:"sha"` // of a status
+		CheckRun    onHead   `json:"check_run"`
+		CheckSuite  onHead   `json:"check_suite"`
 	}
 	if err := json.Unmarshal(body, &hint); err != nil {
 		return http.StatusBadRequest, "malformed"
 	}
-	if hint.Repository != nil && !strings.EqualFold(hint.Repository.FullName, b.cfg.Owner+"/"+b.cfg.Name) || !wakes(r.Header.Get("X-GitHub-Event")) {
+	if hint.Repository != nil && !strings.EqualFold(hint.Repository.FullName, b.cfg.Owner+"/"+b.cfg.Name) || !wakes(r.Header.Get("X-GitHub-Event")) ||
+		b.cfg.App != 0 && (hint.CheckRun.App.ID == b.cfg.App || hint.CheckSuite.App.ID == b.cfg.App) { // our own writes come back as events
 		return http.StatusAccepted, "ignored"
 	}
 	b.hint(hint.Issue.Number, hint.PullRequest.Number) // where to look first, no more
+	for _, sha := range []string{hint.SHA, hint.CheckRun.HeadSHA, hint.CheckSuite.HeadSHA} {
+		if h, err := git.ParseHash(sha); err == nil {
+			b.name(h)
+		}
+	}
 	b.Wake()
 	return http.StatusAccepted, "accepted"
 }
@@ -68,11 +79,18 @@ type numbered struct {
 	Number int `json:"number"`
 }
 
+type onHead struct {
+	HeadSHA string `json:"head_sha"`
+	App     struct {
+		ID int64 `json:"id"`
+	} `json:"app"`
+}
+
 // wakes reports whether an event can mean something to do. What is left out here
 // costs a poll period at most.
 func wakes(event string) bool {
 	switch event {
-	case "issues", "issue_comment", "pull_request", "push", "installation", "installation_repositories", "repository":
+	case "issues", "issue_comment", "pull_request", "pull_request_review", "push", "status", "check_run", "check_suite", "installation", "installation_repositories", "repository":
 		return true
 	}
 	return false

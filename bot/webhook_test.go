@@ -41,7 +41,7 @@ func TestWebhookOnlyWakes(t *testing.T) {
 		{"installation", "installation", `{"action":"suspend"}`, "", 202, true},
 		{"other repository", "issue_comment", other, "", 202, false},
 		{"unknown event", "sponsorship", mine, "", 202, false},
-		{"own check run", "check_run", mine, "", 202, false},
+		{"own check run", "check_run", `{"repository":{"full_name":"acme/widgets"},"check_run":{"app":{"id":12345}}}`, "", 202, false}, // H16
 		{"wrong signature", "issue_comment", mine, hubtest.Sign("guess", []byte(mine)), 401, false},
 		{"signature of another body", "issue_comment", mine, hubtest.Sign("s3cr3t", []byte(other)), 401, false},
 		{"old kind of signature", "issue_comment", mine, "sha1=00", 401, false},

@@ -137,7 +137,7 @@ func (c *crew) bot(o serveOptions) (*bot.Bot, error) {
 		Owner: owner, Name: name, Main: c.main.Short(), API: o.api, App: id[0], Installation: id[1],
 		Key: bot.Secret(host.Get("GREENWARD_GITHUB_PRIVATE_KEY")), Token: bot.Secret(host.Get("GREENWARD_GITHUB_TOKEN")),
 		Webhook: bot.Secret(host.Get("GREENWARD_WEBHOOK_SECRET")), Dir: filepath.Join(c.hub.State(), "bot"),
-		Queue: botQueue{c}, Runs: botRuns{c}, Now: c.app.now,
+		Queue: botQueue{c}, Runs: botRuns{c}, Evidence: botEvidence{c}, Now: c.app.now,
 	})
 	if err != nil {
 		return nil, usagef("serve: %v", err)

@@ -50,7 +50,8 @@ type Check struct {
 	Name, Head, External               string
 	Status, Conclusion, Title, Summary string
 	State                              string
-	Writes                             int // how often it was created or changed
+	App                                int64 // whose it is; 0: another App's
+	Writes                             int   // how often it was created or changed
 }
 
 type issue struct {
@@ -258,6 +259,35 @@ func (h *Hub) Checks(head string) []Check {
 		}
 	}
 	return list
+}
+
+// Report is another App's check run on a commit, as it stands now; conclusion ""
+// while it runs. It returns the run's id; given an id, it changes that run.
+func (h *Hub) Report(id int64, head, name, conclusion string) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var run *Check
+	for _, c := range h.checks {
+		if c.ID == id {
+			run = c
+		}
+	}
+	if run == nil {
+		run = &Check{ID: h.next(), Head: head, Name: name}
+		h.checks = append(h.checks, run)
+	}
+	run.Status, run.Conclusion = "completed", conclusion
+	if conclusion == "" {
+		run.Status = "in_progress"
+	}
+	return run.ID
+}
+
+// Status is a commit status that somebody sets: success, failure, error or pending.
+func (h *Hub) Status(head, context, state string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.checks = append(h.checks, &Check{ID: h.next(), Head: head, Name: context, State: state})
 }
 
 // Fail adds a fault.

@@ -1,6 +1,7 @@
 package hubtest
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -116,17 +117,18 @@ func (h *Hub) checkRoutes(route func(string, func(*asked) (int, any))) {
 	route("GET /R/commits/{sha}/check-runs", func(a *asked) (int, any) {
 		list := []object{}
 		for _, c := range h.checks {
-			if c.Head == a.PathValue("sha") && c.State == "" {
+			name := a.URL.Query().Get("check_name")
+			if c.Head == a.PathValue("sha") && c.State == "" && (name == "" || name == c.Name) {
 				list = append(list, checkJSON(c))
 			}
 		}
-		return 200, object{"total_count": len(list), "check_runs": list}
+		return 200, object{"total_count": len(list), "check_runs": page(a.to, a.Request, list)}
 	})
 	route("POST /R/check-runs", func(a *asked) (int, any) {
 		if a.by.ID != h.robot.ID {
 			return 403, object{"message": "You must authenticate via a GitHub App."}
 		}
-		c := &Check{ID: h.next()}
+		c := &Check{ID: h.next(), App: App}
 		h.checks = append(h.checks, c)
 		c.fill(a.body)
 		return 201, checkJSON(c)
@@ -139,6 +141,15 @@ func (h *Hub) checkRoutes(route func(string, func(*asked) (int, any))) {
 			}
 		}
 		return 404, object{"message": "Not Found"}
+	})
+	route("GET /R/commits/{sha}/statuses", func(a *asked) (int, any) {
+		list := []object{}
+		for _, c := range slices.Backward(h.checks) {
+			if c.Head == a.PathValue("sha") && c.State != "" {
+				list = append(list, object{"id": c.ID, "context": c.Name, "state": c.State, "description": c.Title})
+			}
+		}
+		return 200, list
 	})
 	route("POST /R/statuses/{sha}", func(a *asked) (int, any) {
 		c := &Check{ID: h.next(), Head: a.PathValue("sha"), Writes: 1}
@@ -171,7 +182,7 @@ func (c *Check) fill(body object) {
 func checkJSON(c *Check) object {
 	return object{
 		"id": c.ID, "name": c.Name, "head_sha": c.Head, "external_id": c.External, "status": c.Status,
-		"conclusion": c.Conclusion, "app": object{"id": App, "slug": Slug},
+		"conclusion": c.Conclusion, "app": object{"id": c.App},
 		"output": object{"title": c.Title, "summary": c.Summary},
 	}
 }

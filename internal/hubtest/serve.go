@@ -21,6 +21,7 @@ type asked struct {
 	*http.Request
 	by   Person
 	body object
+	to   http.ResponseWriter
 }
 
 // handler answers as GitHub does. A route gives a status and what is sent as JSON.
@@ -30,7 +31,7 @@ func (h *Hub) handler() http.Handler {
 		method, path, _ := strings.Cut(pattern, " ")
 		path = strings.Replace(path, "/R/", "/repos/"+Owner+"/"+Name+"/", 1)
 		mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) {
-			a := &asked{Request: r, body: object{}}
+			a := &asked{Request: r, body: object{}, to: w}
 			if r.Body != nil {
 				_ = json.NewDecoder(r.Body).Decode(&a.body) // an empty body is an empty object
 			}

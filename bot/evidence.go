@@ -1,0 +1,141 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/google/go-github/v66/github"
+
+	"greenward/internal/git"
+	"greenward/internal/verify"
+)
+
+// Evidence takes the verdicts of GitHub's own checks.
+type Evidence interface {
+	// Awaited lists the commits, the most wanted first, that a check of the policy
+	// with a remote name has no final verdict on.
+	Awaited(ctx context.Context) ([]git.Hash, error)
+	// Record is told all runs that GitHub knows of a commit, those that still go
+	// included. It may be told the same again.
+	Record(ctx context.Context, commit git.Hash, runs []verify.Reported) error
+}
+
+// maxAwaited is how many commits are asked for in one reconcile.
+const maxAwaited = 10
+
+// gather reads the runs on the commits that are awaited: each once a poll period,
+// and at once when a webhook named it.
+func (b *Bot) gather(ctx context.Context, c *client, named map[git.Hash]bool) error {
+	if b.cfg.Evidence == nil {
+		return nil
+	}
+	awaited, err := b.cfg.Evidence.Awaited(ctx)
+	if err != nil {
+		return fmt.Errorf("ask which verdicts are awaited: %w", err)
+	}
+	now, asked := b.cfg.Now(), map[git.Hash]time.Time{}
+	var errs []error
+	for _, commit := range awaited[:min(len(awaited), maxAwaited)] {
+		if last, ok := b.asked[commit]; ok && !named[commit] && now.Sub(last) < b.cfg.Poll {
+			asked[commit] = last
+			continue
+		}
+		if halts(errs) {
+			break
+		}
+		runs, err := c.verdicts(ctx, commit, b.cfg.App)
+		if err == nil {
+			err = b.cfg.Evidence.Record(ctx, commit, runs)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("read the checks of %s: %w", commit.Short(), err))
+			continue
+		}
+		asked[commit] = now
+	}
+	b.asked = asked
+	return errors.Join(errs...)
+}
+
+// verdicts reads every attempt of every check run on a commit, and every status
+// that it ever got. A commit that GitHub does not have yet has none. What the App
+// itself reports is left out: it would wait for itself.
+func (c *client) verdicts(ctx context.Context, commit git.Hash, app int64) ([]verify.Reported, error) {
+	checks, resp, err := listing(func(o github.ListOptions) ([]*github.CheckRun, *github.Response, error) {
+		page, resp, err := c.Checks.ListCheckRunsForRef(ctx, c.owner, c.name, string(commit), &github.ListCheckRunsOptions{Filter: new("all"), ListOptions: o})
+		if err != nil {
+			return nil, resp, err
+		}
+		return page.CheckRuns, resp, nil
+	})
+	if absent(resp) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the check runs: %w", err)
+	}
+	var runs []verify.Reported
+	for _, one := range checks {
+		if one.GetApp().GetID() != app || app == 0 {
+			runs = append(runs, reportedRun(one))
+		}
+	}
+	statuses, resp, err := listing(func(o github.ListOptions) ([]*github.RepoStatus, *github.Response, error) {
+		return c.Repositories.ListStatuses(ctx, c.owner, c.name, string(commit), &o)
+	})
+	if absent(resp) {
+		return runs, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the statuses: %w", err)
+	}
+	return append(runs, reportedStatuses(statuses)...), nil
+}
+
+// absent reports whether GitHub does not know what was asked for.
+func absent(resp *github.Response) bool {
+	return resp != nil && (resp.StatusCode == 404 || resp.StatusCode == 422)
+}
+
+// reportedRun is a check run as the ledger takes it. A run that is not completed
+// has no name of a conclusion, whatever an earlier attempt left there.
+func reportedRun(r *github.CheckRun) verify.Reported {
+	one := verify.Reported{
+		Check: r.GetName(), ID: fmt.Sprintf("run-%d", r.GetID()), Detail: r.GetHTMLURL(),
+		Started: r.GetStartedAt().Time, Finished: r.GetCompletedAt().Time,
+	}
+	if r.GetStatus() == "completed" {
+		one.Conclusion = verify.Conclusion{Name: r.GetConclusion(), Reached: true}
+	}
+	return one
+}
+
+// reportedStatuses are the statuses, newest first, as the ledger takes them. A
+// context that went from success back to pending is being run again.
+func reportedStatuses(list []*github.RepoStatus) []verify.Reported {
+	var runs []verify.Reported
+	newest := map[string]bool{}
+	for _, s := range list {
+		first := !newest[s.GetContext()]
+		newest[s.GetContext()] = true
+		one := verify.Reported{
+			Check: s.GetContext(), ID: "status-" + strconv.FormatInt(s.GetID(), 10), Detail: s.GetTargetURL(),
+			Started: s.GetCreatedAt().Time, Finished: s.GetUpdatedAt().Time,
+		}
+		switch s.GetState() {
+		case "success", "failure":
+			one.Conclusion = verify.Conclusion{Name: s.GetState(), Reached: true}
+		case "error":
+			one.Conclusion = verify.Conclusion{Name: "startup_failure"}
+		default:
+			if !first {
+				continue // it has ended since
+			}
+		}
+		runs = append(runs, one)
+	}
+	return runs
+}
