@@ -29,6 +29,7 @@ type accumulator struct {
 	usage                    *wireUsage
 	model                    string
 	size                     int
+	items                    []json.RawMessage // of Responses: what has to be sent back
 }
 
 type partialCall struct {
@@ -255,6 +256,7 @@ func (a *accumulator) reply() (r Reply, cut bool) {
 		Role:      Assistant,
 		Text:      cleanText(a.text.String()),
 		Reasoning: cleanText(a.reasoning.String()),
+		Items:     a.items,
 	}
 	atLimit := a.finish == "length" || a.finish == "max_tokens"
 	for i, p := range a.calls {

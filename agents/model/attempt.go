@@ -30,7 +30,7 @@ var errTooLong = errors.New("the answer took too long")
 
 // attempt makes one HTTP request and reads its reply to the end. Its error is
 // an *Error, or the cause of ctx.
-func (c *Chat) attempt(ctx context.Context, body []byte) (r Reply, cut bool, err error) {
+func (c *Chat) attempt(ctx context.Context, body []byte, seen *capture) (r Reply, cut bool, err error) {
 	callCtx, cancel := context.WithTimeoutCause(ctx, c.opts.CallTime, errTooLong)
 	defer cancel()
 	callCtx, stop := context.WithCancelCause(callCtx)
@@ -43,8 +43,11 @@ func (c *Chat) attempt(ctx context.Context, body []byte) (r Reply, cut bool, err
 	defer dog.timer.Stop()
 
 	var a accumulator
-	seen := &capture{}
-	err = c.read(callCtx, seen, body, &reading{into: &a, dog: dog})
+	take := a.add
+	if c.opts.Wire == wireResponses {
+		take = a.event
+	}
+	err = c.read(callCtx, seen, body, &reading{into: &a, dog: dog, take: take})
 	if err != nil && ctx.Err() != nil {
 		return Reply{}, false, fmt.Errorf("ask the model: %w", context.Cause(ctx))
 	}
@@ -94,7 +97,7 @@ func (c *Chat) Probe(ctx context.Context) error {
 // read does the request and reads the answer, through the vendor's transport.
 func (c *Chat) read(ctx context.Context, seen *capture, body []byte, in *reading) error {
 	var raw *http.Response
-	err := c.api.Post(ctx, "chat/completions", body, &raw, option.WithMiddleware(seen.middleware))
+	err := c.api.Post(ctx, c.path(), body, &raw, option.WithMiddleware(seen.middleware))
 	if err != nil {
 		return err
 	}
@@ -195,6 +198,7 @@ func (d *watchdog) fed() { d.timer.Reset(d.idle) }
 type reading struct {
 	into *accumulator
 	dog  *watchdog
+	take func(data []byte) (progress bool, err error) // into the accumulator
 }
 
 // errBadPiece is a piece of a reply that is not JSON: mostly, the rest of it is missing.
@@ -239,7 +243,7 @@ func (in *reading) document(r io.Reader) error {
 	if len(data) > maxDocument {
 		return errReplyTooLong
 	}
-	_, err = in.into.add(data)
+	_, err = in.take(data)
 	return err
 }
 
@@ -256,7 +260,7 @@ func (in *reading) stream(r io.Reader) error {
 		if events.Event().Type == "error" {
 			return &complaintError{body: bytes.Clone(data)}
 		}
-		progress, err := in.into.add(data)
+		progress, err := in.take(data)
 		if err != nil {
 			return err
 		}

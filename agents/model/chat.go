@@ -33,13 +33,15 @@ type Options struct {
 	Idle        time.Duration     // longest silence within a stream; 0: 2 minutes
 	CallTime    time.Duration     // longest single try; 0: 20 minutes
 
-	MaxTokensField string // max_completion_tokens (""), or max_tokens
+	Wire           string // chat (""), or responses
+	MaxTokensField string // max_completion_tokens (""), or max_tokens; chat only
 	NoStream       bool   // for servers whose streams are broken
 	NoStreamUsage  bool   // for servers that refuse stream_options
 	SendReasoning  bool   // for servers that want reasoning_content back
 }
 
-// Chat is a Client that speaks Chat Completions. Its methods may be called at
+// Chat is a Client that speaks Chat Completions, or stateless Responses if its
+// options say so. Its methods may be called at
 // the same time; all callers share one limiter.
 type Chat struct {
 	opts  Options
@@ -61,6 +63,8 @@ func New(o Options) (*Chat, error) {
 	switch {
 	case o.Now == nil:
 		return nil, errors.New("make a model client: it has no clock")
+	case o.Wire != "" && o.Wire != "chat" && o.Wire != "responses":
+		return nil, fmt.Errorf("make a model client: wire is %q; use chat or responses", o.Wire)
 	case o.MaxTokensField != "" && o.MaxTokensField != "max_tokens" && o.MaxTokensField != "max_completion_tokens":
 		return nil, fmt.Errorf("make a model client: max_tokens_field is %q; use max_tokens or max_completion_tokens", o.MaxTokensField)
 	case o.Concurrency < 0, o.Tries < 0, o.Patience < 0, o.Idle < 0, o.CallTime < 0:
@@ -122,7 +126,7 @@ func (c *Chat) Complete(ctx context.Context, r Request) (Reply, error) {
 		return Reply{}, &Error{Class: Missing, URL: c.url, Message: "no model is named"}
 	}
 	r.Messages = cleanHistory(r.Messages)
-	run := &completion{chat: c, request: r, started: c.opts.Now()}
+	run := &completion{chat: c, request: r, started: c.opts.Now(), floor: leastTokens(r)}
 	for {
 		reply, cut, err := run.try(ctx)
 		if err != nil {
@@ -130,6 +134,9 @@ func (c *Chat) Complete(ctx context.Context, r Request) (Reply, error) {
 				return Reply{}, err
 			}
 			continue
+		}
+		if run.unread(reply.Usage) {
+			return Reply{}, run.window(reply)
 		}
 		if cut && run.askAgain(ctx, reply) {
 			continue
@@ -146,6 +153,7 @@ type completion struct {
 	chat     *Chat
 	request  Request
 	started  time.Time
+	floor    int64 // tokens that the prompt has at the very least
 	tries    int   // requests made
 	failures int   // of them, those that count against Tries
 	again    bool  // asked once more because of a cut call
@@ -160,7 +168,7 @@ func (n *completion) try(ctx context.Context) (r Reply, cut bool, err error) {
 	if err != nil {
 		return Reply{}, false, err
 	}
-	p, err := c.limit.acquire(ctx, n.left())
+	p, err := c.limit.acquire(ctx, want{urgent: n.request.Urgent, tokens: len(body)/4 + n.request.MaxTokens, patience: n.left()})
 	if errors.Is(err, errNoTurn) {
 		return Reply{}, false, n.noTurn()
 	}
@@ -168,12 +176,13 @@ func (n *completion) try(ctx context.Context) (r Reply, cut bool, err error) {
 		return Reply{}, false, err
 	}
 	n.tries++
-	r, cut, err = c.attempt(ctx, body)
+	seen := &capture{}
+	r, cut, err = c.attempt(ctx, body, seen)
 	trouble, known := errors.AsType[*Error](err)
 	if err != nil && !known {
 		trouble = &Error{} // cancelled: says nothing about the server
 	}
-	c.limit.release(p, trouble)
+	c.limit.release(p, trouble, seen.header)
 	return r, cut, err
 }
 

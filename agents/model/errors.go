@@ -14,6 +14,7 @@ const (
 	Auth      Class = "auth"          // the key is refused: ends the run
 	Billing   Class = "billing"       // no money left: ends the run
 	Missing   Class = "model-missing" // no such model, or nothing at that address: ends the run
+	Window    Class = "window"        // the server drops most of the conversation and says nothing: ends the run
 	Rate      Class = "rate"          // too many requests, for longer than the client's patience
 	Overload  Class = "overload"      // the server fails, tried several times
 	Network   Class = "network"       // no answer, or none to its end, tried several times
@@ -37,7 +38,9 @@ type Error struct {
 
 // Fatal tells whether no request of this run can succeed, so that it ends with
 // this one message.
-func (e *Error) Fatal() bool { return e.Class == Auth || e.Class == Billing || e.Class == Missing }
+func (e *Error) Fatal() bool {
+	return e.Class == Auth || e.Class == Billing || e.Class == Missing || e.Class == Window
+}
 
 func (e *Error) retryable() bool {
 	return e.Class == Rate || e.Class == Overload || e.Class == Network || e.Class == Truncated
@@ -76,6 +79,8 @@ func (e *Error) words() (what, cure string) {
 		return "the model server %s wants to be paid", "add credit to its account, or use another key"
 	case Missing:
 		return "the model server %s has no such model or address", "check --model, and that OPENAI_BASE_URL ends where the API begins (often /v1)"
+	case Window:
+		return "the model server %s reads only a part of the conversation", "give the model a larger window at the server (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx), and say it in agents.providers: context"
 	case Rate:
 		return "the model server %s limits the rate of requests", "wait, use fewer workers, or raise the account's limit"
 	case Overload:

@@ -72,7 +72,7 @@ func (h *history) assistant(m Message, after []Message) {
 		return
 	}
 	results := resultsOf(after)
-	said := Message{Role: Assistant, Text: cleanText(m.Text), Reasoning: cleanText(m.Reasoning)}
+	said := Message{Role: Assistant, Text: cleanText(m.Text), Reasoning: cleanText(m.Reasoning), Items: m.Items}
 	if strings.TrimSpace(said.Text) == "" {
 		said.Text = ""
 	}

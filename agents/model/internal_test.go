@@ -215,12 +215,12 @@ func TestLimiter(t *testing.T) {
 		for range 4 {
 			held = append(held, mustAcquire(t, l))
 		}
-		if _, err := l.acquire(ctx, time.Second); !errors.Is(err, errNoTurn) {
+		if _, err := l.acquire(ctx, want{patience: time.Second}); !errors.Is(err, errNoTurn) {
 			t.Errorf("a fifth got in: %v", err)
 		}
 		// One complaint halves and closes the gate; the rest of the burst only extends it.
 		for _, p := range held {
-			l.release(p, &Error{Class: Rate, RetryAfter: 10 * time.Second})
+			l.release(p, &Error{Class: Rate, RetryAfter: 10 * time.Second}, nil)
 		}
 		if l.limit != 2 {
 			t.Errorf("limit %v after one burst, want 2", l.limit)
@@ -230,16 +230,16 @@ func TestLimiter(t *testing.T) {
 		if d := time.Since(began); d != 10*time.Second {
 			t.Errorf("the gate opened after %s", d)
 		}
-		if _, err := l.acquire(ctx, time.Second); !errors.Is(err, errNoTurn) {
+		if _, err := l.acquire(ctx, want{patience: time.Second}); !errors.Is(err, errNoTurn) {
 			t.Errorf("somebody got in beside the probe: %v", err)
 		}
-		l.release(probe, nil)
+		l.release(probe, nil, nil)
 		a, b := mustAcquire(t, l), mustAcquire(t, l)
 		if l.limit != 3 {
 			t.Errorf("limit %v after a success, want 3", l.limit)
 		}
-		l.release(a, nil)
-		l.release(b, nil)
+		l.release(a, nil, nil)
+		l.release(b, nil, nil)
 		if l.limit != 3 {
 			t.Errorf("limit %v within the same second, want 3", l.limit)
 		}
@@ -248,20 +248,20 @@ func TestLimiter(t *testing.T) {
 		x, y, z := mustAcquire(t, l), mustAcquire(t, l), mustAcquire(t, l)
 		gone, cancel := context.WithCancelCause(ctx)
 		first, second := make(chan error, 1), make(chan error, 1)
-		go func() { _, err := l.acquire(gone, time.Hour); first <- err }()
+		go func() { _, err := l.acquire(gone, want{patience: time.Hour}); first <- err }()
 		synctest.Wait()
-		go func() { _, err := l.acquire(ctx, time.Hour); second <- err }()
+		go func() { _, err := l.acquire(ctx, want{patience: time.Hour}); second <- err }()
 		synctest.Wait()
 		cancel(cause)
 		if err := <-first; !errors.Is(err, cause) {
 			t.Errorf("got %v", err)
 		}
-		l.release(x, nil)
+		l.release(x, nil, nil)
 		if err := <-second; err != nil {
 			t.Error(err)
 		}
-		l.release(y, nil)
-		l.release(z, nil)
+		l.release(y, nil, nil)
+		l.release(z, nil, nil)
 		if len(l.queue) != 0 || l.flying != 1 {
 			t.Errorf("%d wait, %d fly", len(l.queue), l.flying)
 		}
@@ -270,7 +270,7 @@ func TestLimiter(t *testing.T) {
 
 func mustAcquire(t *testing.T, l *limiter) permit {
 	t.Helper()
-	p, err := l.acquire(t.Context(), time.Minute)
+	p, err := l.acquire(t.Context(), want{patience: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

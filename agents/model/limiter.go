@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
 )
 
-// limiter is shared by all callers of a client. It admits them in order: at
-// most limit at a time, none while the gate is closed, and after the gate has
-// opened one alone until the server has answered it.
+// limiter is shared by all callers of a client. It admits them in order, urgent
+// ones first: at most limit at a time, none while the gate is closed or what the
+// server says is left would not suffice, and after the gate has opened one alone
+// until the server has answered it.
 type limiter struct {
 	now    func() time.Time
 	jitter func() float64 // in [0,1)
@@ -26,31 +28,50 @@ type limiter struct {
 	probing bool      // no success since the last complaint
 	strikes int       // complaints since the last success
 	raised  time.Time
-	queue   []*waiter
+	queue   []*waiter // urgent ones first
+	passed  int       // urgent ones in a row, while others waited
+
+	requests, tokens bucket
+	flyingTokens     float64
 }
+
+// maxPassed is how many urgent callers may go before one that is not.
+const maxPassed = 8
 
 // errNoTurn is why a wait for a permit ends without one.
 var errNoTurn = errors.New("no turn came in time")
 
-type waiter struct{ turn chan struct{} }
+type waiter struct {
+	turn   chan struct{}
+	urgent bool
+	tokens float64
+}
 
 // permit is the right to one request, to be given back.
-type permit struct{ epoch int }
+type permit struct {
+	epoch  int
+	tokens float64
+}
+
+// want is what a caller asks a permit for.
+type want struct {
+	urgent   bool
+	tokens   int           // that the request will cost, about
+	patience time.Duration // most time to wait
+}
 
 func newLimiter(concurrency int, now func() time.Time, jitter func() float64) *limiter {
 	return &limiter{now: now, jitter: jitter, max: float64(concurrency), limit: float64(concurrency)}
 }
 
-// acquire waits for a permit, at most for patience. When the gate stays shut
-// for longer than that, it says so at once.
-func (l *limiter) acquire(ctx context.Context, patience time.Duration) (permit, error) {
-	until := l.now().Add(patience)
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoTurn)
+// acquire waits for a permit, at most for the caller's patience. When the gate
+// stays shut for longer than that, it says so at once.
+func (l *limiter) acquire(ctx context.Context, in want) (permit, error) {
+	until := l.now().Add(in.patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, in.patience, errNoTurn)
 	defer cancel()
-	w := &waiter{turn: make(chan struct{}, 1)}
-	l.mu.Lock()
-	l.queue = append(l.queue, w)
-	l.mu.Unlock()
+	w := &waiter{turn: make(chan struct{}, 1), urgent: in.urgent, tokens: float64(in.tokens)}
+	l.enter(w)
 	for {
 		p, ok, closed := l.admit(w)
 		if ok {
@@ -65,6 +86,32 @@ func (l *limiter) acquire(ctx context.Context, patience time.Duration) (permit, 
 			return permit{}, fmt.Errorf("wait for a turn at the model server: %w", err)
 		}
 	}
+}
+
+// enter puts w in its place of the queue.
+func (l *limiter) enter(w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := len(l.queue)
+	if w.urgent {
+		at = slices.IndexFunc(l.queue, func(o *waiter) bool { return !o.urgent })
+		if at < 0 {
+			at = len(l.queue)
+		}
+	}
+	l.queue = slices.Insert(l.queue, at, w)
+	l.order()
+}
+
+// order brings one that is not urgent to the front after many that were.
+func (l *limiter) order() {
+	if l.passed >= maxPassed {
+		if at := slices.IndexFunc(l.queue, func(o *waiter) bool { return !o.urgent }); at > 0 {
+			w := l.queue[at]
+			l.queue = slices.Insert(slices.Delete(l.queue, at, at+1), 0, w)
+		}
+	}
+	l.nudge()
 }
 
 // wait returns when w has been nudged or, if that is not 0, after closed.
@@ -92,7 +139,8 @@ func (l *limiter) admit(w *waiter) (p permit, ok bool, closed time.Duration) {
 	if l.queue[0] != w {
 		return permit{}, false, 0
 	}
-	if closed := l.gate.Sub(l.now()); closed > 0 {
+	now := l.now()
+	if closed := max(l.gate.Sub(now), l.requests.wait(1, now), l.tokens.wait(w.tokens, now)); closed > 0 {
 		return permit{}, false, closed
 	}
 	if l.probing && l.fresh > 0 || !l.probing && l.flying >= int(l.limit) {
@@ -101,8 +149,14 @@ func (l *limiter) admit(w *waiter) (p permit, ok bool, closed time.Duration) {
 	l.flying++
 	l.fresh++
 	l.queue = l.queue[1:]
-	l.nudge()
-	return permit{epoch: l.epoch}, true, 0
+	l.requests.take(1)
+	l.tokens.take(w.tokens)
+	l.flyingTokens += w.tokens
+	if l.passed++; !w.urgent {
+		l.passed = 0
+	}
+	l.order()
+	return permit{epoch: l.epoch, tokens: w.tokens}, true, 0
 }
 
 func (l *limiter) leave(w *waiter) {
@@ -126,10 +180,17 @@ func (l *limiter) nudge() {
 }
 
 // release gives a permit back after the request came to err, nil for a reply.
-func (l *limiter) release(p permit, err *Error) {
+// The headers of the answer, if there was one, tell what is left.
+func (l *limiter) release(p permit, err *Error, answer http.Header) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.flying--
+	l.flyingTokens -= p.tokens
+	if answer != nil {
+		now := l.now()
+		l.requests.learn(answer, "Requests", float64(l.flying), now)
+		l.tokens.learn(answer, "Tokens", l.flyingTokens, now)
+	}
 	if p.epoch == l.epoch {
 		l.fresh--
 	}

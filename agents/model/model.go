@@ -35,6 +35,9 @@ type Message struct {
 	Calls []ToolCall `json:"tool_calls,omitempty"`
 	// CallID names the call that a Tool message answers.
 	CallID string `json:"tool_call_id,omitempty"`
+	// Items is what a Responses server wants back as it came, before the rest of
+	// an Assistant's message: its reasoning, encrypted.
+	Items []json.RawMessage `json:"items,omitempty"`
 }
 
 // ToolCall is one use of a tool that the model asks for.
@@ -74,6 +77,9 @@ type Request struct {
 	Tools     []ToolDef
 	MaxTokens int    // most tokens of the answer; 0: the server's own limit
 	Effort    string // reasoning effort, passed on as it is; empty: the server's own
+	// Urgent requests go before others that wait for the same server: a planner
+	// keeps many workers busy.
+	Urgent bool
 }
 
 // Stop says why the model stopped.
@@ -120,6 +126,20 @@ func (u Usage) Add(v Usage) Usage {
 		Reasoning:  u.Reasoning + v.Reasoning,
 		Estimated:  u.Estimated || v.Estimated,
 	}
+}
+
+// Price is in USD for a million tokens; those from a cache cost Cached, or In
+// where that is 0.
+type Price struct{ In, Cached, Out float64 }
+
+// Cost is the price of a usage in USD. Cached tokens are part of the prompt,
+// reasoning tokens part of the completion.
+func (p Price) Cost(u Usage) float64 {
+	cached := p.Cached
+	if cached == 0 {
+		cached = p.In
+	}
+	return (float64(u.Prompt-u.Cached)*p.In + float64(u.Cached)*cached + float64(u.Completion)*p.Out) / 1e6
 }
 
 // Client answers requests. The error is an *Error when the server, or the way

@@ -49,14 +49,27 @@ type wireTool struct {
 
 // encode returns the body of a request. Its messages are clean already.
 func (c *Chat) encode(r Request) ([]byte, error) {
+	if c.opts.Wire == wireResponses {
+		return c.encodeResponses(r)
+	}
+	return c.encodeChat(r)
+}
+
+// path is where requests go, below the base URL.
+func (c *Chat) path() string {
+	if c.opts.Wire == wireResponses {
+		return "responses"
+	}
+	return "chat/completions"
+}
+
+func (c *Chat) encodeChat(r Request) ([]byte, error) {
 	w := wireRequest{Model: r.Model, Effort: r.Effort, Messages: make([]wireMessage, 0, len(r.Messages))}
 	for _, m := range r.Messages {
 		w.Messages = append(w.Messages, c.encodeMessage(m))
 	}
 	for _, t := range r.Tools {
-		if len(t.Parameters) == 0 {
-			t.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
-		}
+		t.Parameters = t.schema()
 		w.Tools = append(w.Tools, wireTool{Type: "function", Function: t})
 	}
 	if c.opts.MaxTokensField == "max_tokens" {
@@ -70,10 +83,22 @@ func (c *Chat) encode(r Request) ([]byte, error) {
 			w.StreamOptions = &streamOptions{IncludeUsage: true}
 		}
 	}
+	return marshal(w)
+}
+
+// schema is the schema of the parameters; servers want one even for none.
+func (t ToolDef) schema() json.RawMessage {
+	if len(t.Parameters) == 0 {
+		return json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	return t.Parameters
+}
+
+func marshal(v any) ([]byte, error) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(w); err != nil {
+	if err := enc.Encode(v); err != nil {
 		return nil, fmt.Errorf("encode a request to the model: %w", err)
 	}
 	return body.Bytes(), nil

@@ -1,0 +1,301 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// The Responses wire, without any state at the server: store is false, the whole
+// conversation goes with every request, and reasoning comes back encrypted and
+// is sent again. Nothing here uses previous_response_id.
+
+const wireResponses = "responses"
+
+type responsesRequest struct {
+	Model     string          `json:"model"`
+	System    string          `json:"instructions,omitempty"`
+	Input     []any           `json:"input"`
+	Tools     []responsesTool `json:"tools,omitempty"`
+	MaxTokens int             `json:"max_output_tokens,omitempty"`
+	Reasoning *effort         `json:"reasoning,omitempty"`
+	Include   []string        `json:"include"`
+	Store     bool            `json:"store"`
+	Stream    bool            `json:"stream,omitempty"`
+}
+
+type effort struct {
+	Effort string `json:"effort"`
+}
+
+type responsesTool struct {
+	Type string `json:"type"`
+	ToolDef
+	Strict bool `json:"strict"`
+}
+
+type responsesMessage struct {
+	Role    Role   `json:"role"`
+	Content string `json:"content"`
+}
+
+type responsesCall struct {
+	Type      string `json:"type"`
+	CallID    string `json:"call_id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+type responsesResult struct {
+	Type   string `json:"type"`
+	CallID string `json:"call_id"`
+	Output string `json:"output"`
+}
+
+// encodeResponses returns the body of a request.
+func (c *Chat) encodeResponses(r Request) ([]byte, error) {
+	w := responsesRequest{Model: r.Model, MaxTokens: r.MaxTokens, Stream: !c.opts.NoStream, Include: []string{"reasoning.encrypted_content"}}
+	if r.Effort != "" {
+		w.Reasoning = &effort{r.Effort}
+	}
+	for i, m := range r.Messages {
+		if i == 0 && m.Role == System {
+			w.System = m.Text
+			continue
+		}
+		if m.Role == Tool {
+			w.Input = append(w.Input, responsesResult{"function_call_output", m.CallID, m.Text})
+			continue
+		}
+		for _, item := range m.Items {
+			w.Input = append(w.Input, item)
+		}
+		if m.Text != "" {
+			w.Input = append(w.Input, responsesMessage{m.Role, m.Text})
+		}
+		for _, call := range m.Calls {
+			w.Input = append(w.Input, responsesCall{"function_call", call.ID, call.Name, call.Arguments})
+		}
+	}
+	for _, t := range r.Tools {
+		t.Parameters = t.schema()
+		w.Tools = append(w.Tools, responsesTool{"function", t, false})
+	}
+	return marshal(w)
+}
+
+// responsesEvent is one event of a stream, or, without a type, a whole response.
+type responsesEvent struct {
+	Type     string             `json:"type"`
+	Index    *int               `json:"output_index"`
+	Delta    looseText          `json:"delta"`
+	Item     *responsesItem     `json:"item"`
+	Response *responsesDocument `json:"response"`
+	Error    json.RawMessage    `json:"error"`
+}
+
+type responsesDocument struct {
+	Object     string            `json:"object"`
+	Status     string            `json:"status"`
+	Model      string            `json:"model"`
+	Output     []json.RawMessage `json:"output"`
+	Error      json.RawMessage   `json:"error"`
+	Incomplete *struct {
+		Reason string `json:"reason"`
+	} `json:"incomplete_details"`
+	Usage *struct {
+		In        int64 `json:"input_tokens"`
+		Out       int64 `json:"output_tokens"`
+		InDetails struct {
+			Cached int64 `json:"cached_tokens"`
+		} `json:"input_tokens_details"`
+		OutDetails struct {
+			Reasoning int64 `json:"reasoning_tokens"`
+		} `json:"output_tokens_details"`
+	} `json:"usage"`
+}
+
+type responsesItem struct {
+	Type      string `json:"type"`
+	CallID    string `json:"call_id"`
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+	Content   []struct {
+		Type    string `json:"type"`
+		Text    string `json:"text"`
+		Refusal string `json:"refusal"`
+	} `json:"content"`
+	Summary []struct {
+		Text string `json:"text"`
+	} `json:"summary"`
+}
+
+// event takes one event of a Responses stream, or a whole response. As with add,
+// it tells whether that was progress.
+func (a *accumulator) event(data []byte) (progress bool, err error) {
+	var e responsesEvent
+	if err := json.Unmarshal(data, &e); err != nil {
+		return false, fmt.Errorf("%w: %w", errBadPiece, err)
+	}
+	if a.size += len(data); a.size > 64*maxReply {
+		return false, errReplyTooLong
+	}
+	switch e.Type {
+	case "":
+		err = a.document(data, e)
+	case "error":
+		err = a.failure(data, e.Error)
+	case "response.failed":
+		err = a.failed(data, e.Response)
+	case "response.completed", "response.incomplete":
+		err = a.completed(data, e.Response)
+	case "response.output_text.delta":
+		a.text.WriteString(string(e.Delta))
+	case "response.refusal.delta":
+		a.refusal.WriteString(string(e.Delta))
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		a.reasoning.WriteString(string(e.Delta))
+	case "response.output_item.added":
+		if e.Item != nil && e.Item.Type == "function_call" {
+			a.started(e.Index, e.Item)
+		}
+	case "response.function_call_arguments.delta":
+		if call := a.byIndex(e.Index); call != nil {
+			call.arguments.WriteString(string(e.Delta))
+		}
+	case "response.output_item.done":
+		a.itemDone(data, e)
+	default: // created, in_progress and whatever comes new: alive, and nothing more
+	}
+	if err == nil && a.bytes() > maxReply {
+		err = errReplyTooLong
+	}
+	return err == nil, err
+}
+
+// document takes a whole response that was not streamed.
+func (a *accumulator) document(data []byte, e responsesEvent) error {
+	var doc responsesDocument
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return fmt.Errorf("%w: %w", errBadPiece, err)
+	}
+	if doc.Object != "response" && present(e.Error) {
+		return &complaintError{body: bytes.Clone(data)}
+	}
+	return a.completed(data, &doc)
+}
+
+func present(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
+
+// failure is an error event. Its fields stand in it, or in an object of their own.
+func (a *accumulator) failure(data []byte, inner json.RawMessage) error {
+	if present(inner) {
+		return &complaintError{body: bytes.Clone(data)}
+	}
+	return &complaintError{body: fmt.Appendf(nil, `{"error":%s}`, data)}
+}
+
+func (a *accumulator) failed(data []byte, doc *responsesDocument) error {
+	if doc == nil || !present(doc.Error) {
+		return &complaintError{body: bytes.Clone(data)}
+	}
+	return &complaintError{body: fmt.Appendf(nil, `{"error":%s}`, doc.Error)}
+}
+
+// completed ends a reply. What no event brought is taken from its document.
+func (a *accumulator) completed(data []byte, doc *responsesDocument) error {
+	if doc == nil {
+		return fmt.Errorf("%w: the end of the response has no response", errBadPiece)
+	}
+	if doc.Model != "" {
+		a.model = doc.Model
+	}
+	if u := doc.Usage; u != nil && u.In+u.Out > 0 {
+		a.usage = &wireUsage{Prompt: u.In, Completion: u.Out}
+		a.usage.PromptDetails.Cached, a.usage.CompletionDetails.Reasoning = u.InDetails.Cached, u.OutDetails.Reasoning
+	}
+	if a.bytes() == 0 && len(a.items) == 0 {
+		for _, raw := range doc.Output {
+			a.whole(raw, nil)
+		}
+	}
+	switch {
+	case doc.Status == "failed":
+		return a.failed(data, doc)
+	case doc.Status == "incomplete" && doc.Incomplete != nil && doc.Incomplete.Reason == "content_filter":
+		a.finish = "content_filter"
+	case doc.Status == "incomplete":
+		a.finish = "length"
+	case doc.Status == "completed":
+		a.finish = "stop"
+	}
+	return nil
+}
+
+func (a *accumulator) itemDone(data []byte, e responsesEvent) {
+	var raw struct {
+		Item json.RawMessage `json:"item"`
+	}
+	if e.Item == nil || json.Unmarshal(data, &raw) != nil {
+		return
+	}
+	switch e.Item.Type {
+	case "reasoning":
+		a.items = append(a.items, bytes.Clone(raw.Item))
+	case "function_call":
+		call := a.byIndex(e.Index)
+		if call == nil {
+			call = a.started(e.Index, e.Item)
+		}
+		if call.arguments.Len() == 0 {
+			call.arguments.WriteString(e.Item.Arguments)
+		}
+	case "message":
+		if a.text.Len() == 0 && a.refusal.Len() == 0 {
+			a.whole(raw.Item, e.Index)
+		}
+	}
+}
+
+// whole takes an item that no deltas brought.
+func (a *accumulator) whole(raw json.RawMessage, index *int) {
+	var item responsesItem
+	if json.Unmarshal(raw, &item) != nil {
+		return // nothing of ours: the next one may be
+	}
+	switch item.Type {
+	case "reasoning":
+		a.items = append(a.items, bytes.Clone(raw))
+		for _, s := range item.Summary {
+			a.reasoning.WriteString(s.Text)
+		}
+	case "function_call":
+		a.started(index, &item).arguments.WriteString(item.Arguments)
+	case "message":
+		for _, part := range item.Content {
+			a.text.WriteString(part.Text)
+			a.refusal.WriteString(part.Refusal)
+		}
+	}
+}
+
+// started begins a call.
+func (a *accumulator) started(index *int, item *responsesItem) *partialCall {
+	call := &partialCall{index: -1, id: item.CallID, name: item.Name}
+	if call.id == "" {
+		call.id = item.ID
+	}
+	if index != nil {
+		call.index = *index
+	}
+	a.calls = append(a.calls, call)
+	return call
+}
+
+func (a *accumulator) byIndex(index *int) *partialCall {
+	if index == nil {
+		return a.last(func(*partialCall) bool { return true })
+	}
+	return a.last(func(c *partialCall) bool { return c.index == *index })
+}
