@@ -275,7 +275,11 @@ func (c *cycle) ask(ctx context.Context, b built, ids []string, again bool) ([]S
 	if err != nil {
 		return nil, 0, fmt.Errorf("judge %s: %w", b.commit.Short(), err)
 	}
-	return c.read(report, ids), report.Ran, nil
+	seen := c.read(report, ids)
+	if _, onMain := c.place[b.commit]; onMain {
+		err = c.late(ctx, seen)
+	}
+	return seen, report.Ran, err
 }
 
 // read picks the answers to the checks that were asked for out of a report.

@@ -69,6 +69,7 @@ type State struct {
 	widened  []git.Hash         // culprits for which other ways were asked for
 	wider    map[git.Hash][]Fix // those not tried yet
 	later    []Fix              // reverts that do not apply, while an agent can be asked
+	proven   []Fix              // reverts that were seen to make the check pass that they answer
 }
 
 // Step is the whole cycle. It reads no clock, no git, no network, and logs
@@ -103,6 +104,9 @@ func (s State) open(in Frozen) (State, []Effect) {
 	switch {
 	case in.Held != "":
 		return s.hold(ReasonManual, in.Held)
+	case in.Refused != "":
+		s.Alerts = append(s.Alerts, ReasonRefused+": "+in.Refused)
+		return s.hold(ReasonRefused, in.Refused)
 	case in.Gone:
 		s.Alerts = append(s.Alerts, "history: main no longer contains the commit that green rests on; `greenward green release` adopts the new main")
 		return s.hold(ReasonHistory, "main was rewritten below the commit that green rests on")
@@ -277,6 +281,7 @@ func (s State) carry() (State, []Effect) {
 
 // assessed goes on after a whole judgement whose failures are settled.
 func (s State) assessed(failed, open []string) (State, []Effect) {
+	s = s.prove(failed, open)
 	if len(failed) == 0 && len(open) == 0 {
 		if s.goal == goalSnapshot && s.In.Must {
 			return s.carry()
@@ -340,5 +345,5 @@ func (s State) Contained(c Candidate) int {
 }
 
 func (s State) hold(reason, detail string) (State, []Effect) {
-	return s, []Effect{Hold{reason, detail}}
+	return s, []Effect{Hold{Reason: reason, Detail: detail}}
 }

@@ -82,6 +82,7 @@ type Frozen struct {
 	Repair   []string       // in the order to try
 	Fixer    bool           // an agent can be asked
 	Held     string         // why a person holds green
+	Refused  string         // why the remote takes nothing
 	Gone     bool           // main no longer contains the commit that green rests on
 	Same     bool           // nothing to promote that green does not already hold
 	Weakened []string       // required checks that the candidate's policy takes away
@@ -105,6 +106,7 @@ type Seen struct {
 	Fresh   verify.Verdict // of the run that was asked for; empty: none was made
 	Cause   verify.Cause
 	Why     string
+	Overdue bool      // the forge should have reported it by now
 	Again   bool      // it failed, and neither verdict is sure: another run would tell more
 	Since   time.Time // when it became passed; zero: it is not, or nobody knows
 }
@@ -210,11 +212,19 @@ type Widen struct {
 	Fix  Fix
 }
 
-// Hold ends the cycle: green stays, and someone or something has to act.
-type Hold struct{ Reason, Detail string }
+// Hold ends the cycle: green stays, and someone or something has to act. Main is
+// asked to take the fixes of Offer all the same.
+type Hold struct {
+	Reason, Detail string
+	Offer          Candidate
+}
 
-// Wait ends the cycle: a verdict is still to come.
-type Wait struct{ Reason, Detail string }
+// Wait ends the cycle: a verdict is still to come. Main is asked to take the fixes
+// of Offer meanwhile.
+type Wait struct {
+	Reason, Detail string
+	Offer          Candidate
+}
 
 // Rest ends the cycle: there is nothing to do.
 type Rest struct{ Reason string }

@@ -139,7 +139,7 @@ func (e *Engine) freeze(ctx context.Context) (*cycle, error) {
 	}
 	if e.Refused != nil {
 		if why := e.Refused(); why != nil { // green stays at its last pushable promotion
-			c.frozen.Held = *why
+			c.frozen.Refused = *why
 			return c, nil
 		}
 	}
@@ -160,7 +160,7 @@ func (e *Engine) freeze(ctx context.Context) (*cycle, error) {
 		return nil, err
 	}
 	c.frozen.Tired = c.reds() >= maxRed
-	c.frozen.Healing = c.alreadyHeld(ReasonEnvironment)
+	c.frozen.Healing = c.wasHeld(journal.Held, ReasonEnvironment)
 	return c, c.freezeBorn()
 }
 

@@ -39,7 +39,15 @@ func (c *cycle) offer(ctx context.Context, s State, cand Candidate) ([]Offer, []
 			chain = append(chain, o.Head)
 			continue
 		}
-		o, err := c.write(ctx, f, cand, chain)
+		why, err := c.keeps(ctx, f)
+		if err != nil {
+			return nil, nil, err
+		}
+		if why != "" {
+			offers = append(offers, Offer{Kind: f.Kind, Head: f.Commit, Culprits: notNull(f.Culprits), Check: f.Check, With: f.With, InPart: f.InPart, Withheld: why})
+			continue
+		}
+		o, err := c.write(ctx, s, f, cand, chain)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -118,6 +126,9 @@ func answers(c git.Commit) []git.Hash {
 func (c *cycle) onItsWay(f Fix, queue *journal.QueueLog, waiting map[git.Hash]Offer) (Offer, bool) {
 	for _, line := range slices.Backward(c.log) {
 		for _, o := range line.Offers {
+			if o.Withheld != "" {
+				continue // asked anew: the policy may have changed
+			}
 			same := o.Kind == f.Kind && (o.Head == f.Commit || f.Kind == RepairRevert && slices.Contains(o.Culprits, f.Commit))
 			if d, decided := queue.Find(o.Entry); same && (!decided || d.State != journal.Ejected) {
 				return o, true
@@ -135,7 +146,7 @@ func (c *cycle) onItsWay(f Fix, queue *journal.QueueLog, waiting map[git.Hash]Of
 
 // write makes the commit that carries a fix to main, on the snapshot, or where
 // it needs earlier repairs, on the newest of those.
-func (c *cycle) write(ctx context.Context, f Fix, cand Candidate, chain []git.Hash) (Offer, error) {
+func (c *cycle) write(ctx context.Context, s State, f Fix, cand Candidate, chain []git.Hash) (Offer, error) {
 	tries := []git.Hash{c.main}
 	for _, h := range slices.Backward(chain) {
 		tries = append(tries, h)
@@ -151,18 +162,18 @@ func (c *cycle) write(ctx context.Context, f Fix, cand Candidate, chain []git.Ha
 		if noop {
 			return Offer{}, nil
 		}
-		return c.writeOn(ctx, f, onto, tree)
+		return c.writeOn(ctx, s, f, onto, tree)
 	}
 	// It applies only together with what else is left out: offer the whole.
 	whole, err := c.build(ctx, cand)
 	if err != nil {
 		return Offer{}, err
 	}
-	return c.writeOn(ctx, f, c.main, whole.tree)
+	return c.writeOn(ctx, s, f, c.main, whole.tree)
 }
 
-func (c *cycle) writeOn(ctx context.Context, f Fix, onto, tree git.Hash) (Offer, error) {
-	message, err := c.repairMessage(f)
+func (c *cycle) writeOn(ctx context.Context, s State, f Fix, onto, tree git.Hash) (Offer, error) {
+	message, err := c.repairMessage(s, f)
 	if err != nil {
 		return Offer{}, err
 	}
@@ -182,7 +193,7 @@ func (c *cycle) writeOn(ctx context.Context, f Fix, onto, tree git.Hash) (Offer,
 }
 
 // repairMessage is the message of the commit that carries a fix to main.
-func (c *cycle) repairMessage(f Fix) (git.Message, error) {
+func (c *cycle) repairMessage(s State, f Fix) (git.Message, error) {
 	commit, err := c.repo.Commit(f.Commit)
 	if err != nil {
 		return git.Message{}, fmt.Errorf("read what is repaired: %w", err)
@@ -205,6 +216,9 @@ func (c *cycle) repairMessage(f Fix) (git.Message, error) {
 		for _, h := range f.With {
 			m.Body += fmt.Sprintf(" %s stands on it and goes too.", h.Short())
 			m.Trailers = m.Trailers.With("Reverts", string(h))
+		}
+		if m.Trailers, err = c.grounds(m.Trailers, s, f); err != nil {
+			return git.Message{}, err
 		}
 	} else {
 		m.Subject = clip(git.OneLine(commit.Subject()), 90)

@@ -1,6 +1,7 @@
 package green
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -44,9 +45,7 @@ func (c *cycle) promote(ctx context.Context, s State, p Promote) (Result, error)
 	c.repo.Host().At("green after promotion commit")
 	line := c.line(journal.Promoted, s)
 	line.Green, line.Repair, line.Excluded, line.Offers = &commit, p.Repair, notNull(promotion.Excludes), offers
-	for _, o := range offers {
-		line.Repairs = append(line.Repairs, o.Entry)
-	}
+	line.Repairs = entries(offers)
 	if line.Tag, err = c.tag(b.tree); err != nil {
 		return Result{}, err
 	}
@@ -56,7 +55,7 @@ func (c *cycle) promote(ctx context.Context, s State, p Promote) (Result, error)
 	zerolog.Ctx(ctx).Info().Str("commit", string(commit)).Str("verdict", string(s.Verdict)).Str("ref", string(c.greenRef)).Msg("promoted")
 	r := c.result(s, ActionPromoted, "")
 	r.Green, r.Promoted, r.Repair, r.Excluded, r.Repairs, r.early = &commit, true, p.Repair, line.Excluded, line.Repairs, p.Early
-	r.Alerts = append(r.Alerts, c.overdue(line.At)...)
+	r.Alerts = append(append(r.Alerts, c.overdue(line.At)...), withheld(offers)...)
 	return r, nil
 }
 
@@ -255,9 +254,9 @@ func (c *cycle) overDebt(offers []Offer) *Hold {
 	}
 	var names []string
 	for _, o := range offers {
-		names = append(names, o.Entry)
+		names = append(names, cmp.Or(o.Entry, "the revert of "+o.Head.Short()))
 	}
-	return &Hold{ReasonDebt, fmt.Sprintf("green would hold %d repairs that main has not taken, and green.debt_limit is %d: %s",
+	return &Hold{Reason: ReasonDebt, Detail: fmt.Sprintf("green would hold %d repairs that main has not taken, and green.debt_limit is %d: %s",
 		len(offers), limit, strings.Join(names, ", "))}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/journal"
 	"greenward/internal/merge"
@@ -42,7 +43,11 @@ func (v *verifier) readRecords(log []Line, trusted []string) error {
 		return nil
 	}
 	if v.ledger, err = verify.OpenLedger(v.repo, keysOf(trusted)); err != nil {
+		return fmt.Errorf("read the ledger: %w", err)
+	}
+	if _, err := v.ledger.For(git.EmptyTree, config.Check{}); err != nil {
 		v.fault(v.chain[len(v.chain)-1].Commit.Hash, "the evidence cannot be read: %v", err)
+		v.ledger = nil
 	}
 	return nil
 }

@@ -32,10 +32,11 @@ type Line struct {
 	At       time.Time           `json:"at"`
 	By       string              `json:"by"`
 
-	Detail string  `json:"detail,omitempty"` // the reason in a sentence
-	Tag    git.Ref `json:"tag,omitempty"`    // made with this promotion
-	Phases []Phase `json:"phases,omitempty"` // what the cycle spent its time on
-	Offers []Offer `json:"offers,omitempty"` // the repairs in this promotion's tree, on their way to main
+	Detail string   `json:"detail,omitempty"` // the reason in a sentence
+	Tag    git.Ref  `json:"tag,omitempty"`    // made with this promotion
+	Phases []Phase  `json:"phases,omitempty"` // what the cycle spent its time on
+	Offers []Offer  `json:"offers,omitempty"` // the repairs in this promotion's tree, or that main is asked to take meanwhile
+	Awaits []string `json:"awaits,omitempty"` // checks that the forge had not reported on the snapshot
 }
 
 // Offer is a repair that green holds and main is asked to take.
@@ -50,6 +51,8 @@ type Offer struct {
 
 	With   []git.Hash `json:"with,omitempty"`    // later commits that are reverted with the culprit
 	InPart bool       `json:"in_part,omitempty"` // what later work rewrote of it stays
+
+	Withheld string `json:"withheld,omitempty"` // why main is not asked to take it: there is no entry then
 }
 
 // Blamed is a culprit with what its commit says of where it came from.
@@ -102,6 +105,7 @@ func (c *cycle) line(state string, s State) Line {
 		Excluded: []journal.Exclusion{}, Repairs: []string{}, Runs: s.Runs, At: c.e.Now().UTC(), By: c.e.by(),
 	}
 	line.Phases, c.diary.phases = c.diary.phases, nil
+	line.Awaits = c.awaits(s)
 	if !c.green.IsZero() {
 		line.Green = &c.green
 	}
@@ -117,27 +121,62 @@ const stateWaiting = "waiting"
 
 // wait ends a cycle without a decision, and logs since when and for what.
 func (c *cycle) wait(ctx context.Context, s State, w Wait) (Result, error) {
+	offers, moves, err := c.offer(ctx, s, w.Offer)
+	if err != nil {
+		return Result{}, err
+	}
 	r := c.result(s, ActionWait, w.Detail)
 	r.Alerts = append(r.Alerts, w.Reason+": "+w.Detail)
-	if c.said(stateWaiting, w.Reason) {
-		return r, nil
-	}
+	r.Alerts = append(r.Alerts, withheld(offers)...)
+	r.Repairs = entries(offers)
 	line := c.line(stateWaiting, s)
-	line.Reason, line.Detail = &w.Reason, w.Detail
-	move, err := journal.Append(c.repo, git.GreenLog, "wait "+w.Reason+" at "+c.main.Short(), []any{line}, c.e.identity())
+	line.Reason, line.Detail, line.Offers, line.Repairs = &w.Reason, w.Detail, offers, r.Repairs
+	return r, c.say(ctx, line, moves)
+}
+
+// say writes a line that moves nothing of green's, with the queue branches of the
+// repairs that main is asked to take, unless it is the log's last word already.
+func (c *cycle) say(ctx context.Context, line Line, moves []git.RefUpdate) error {
+	reason := *line.Reason
+	if len(moves) == 0 && c.said(line) {
+		return nil
+	}
+	what := "hold"
+	if line.State == stateWaiting {
+		what = "wait"
+	}
+	move, err := journal.Append(c.repo, git.GreenLog, what+" "+reason+" at "+c.main.Short(), []any{line}, c.e.identity())
 	if err != nil {
-		return Result{}, fmt.Errorf("log the wait: %w", err)
+		return fmt.Errorf("log the %s: %w", what, err)
 	}
-	err = c.repo.Transact(ctx, "green: wait "+w.Reason, []git.RefUpdate{move})
-	if _, lost := errors.AsType[*git.RaceError](err); err != nil && !lost {
-		return Result{}, fmt.Errorf("log the wait: %w", err)
+	err = c.repo.Transact(ctx, "green: "+what+" "+reason, append([]git.RefUpdate{move}, moves...))
+	if _, lost := errors.AsType[*git.RaceError](err); lost && len(moves) == 0 {
+		return nil // somebody else decided meanwhile; green stays all the same
 	}
-	return r, nil
+	if err != nil {
+		return fmt.Errorf("log the %s: %w", what, err)
+	}
+	return nil
+}
+
+// entries are the queue entries of offers.
+func entries(offers []Offer) []string {
+	all := []string{}
+	for _, o := range offers {
+		if o.Entry != "" {
+			all = append(all, o.Entry)
+		}
+	}
+	return all
 }
 
 // hold ends a cycle without a promotion and logs why, once.
 func (c *cycle) hold(ctx context.Context, s State, h Hold) (Result, error) {
-	return c.holdOffering(ctx, s, h, nil, nil)
+	offers, moves, err := c.offer(ctx, s, h.Offer)
+	if err != nil {
+		return Result{}, err
+	}
+	return c.holdOffering(ctx, s, h, offers, moves)
 }
 
 // holdOffering is hold where main is asked to take repairs all the same.
@@ -147,40 +186,28 @@ func (c *cycle) holdOffering(ctx context.Context, s State, h Hold, offers []Offe
 	if h.Reason == ReasonManual {
 		r.Hold = &h.Detail
 	}
-	for _, o := range offers {
-		r.Repairs = append(r.Repairs, o.Entry)
-	}
-	if c.alreadyHeld(h.Reason) && len(moves) == 0 {
-		return r, nil
-	}
+	r.Alerts = append(r.Alerts, withheld(offers)...)
+	r.Repairs = entries(offers)
 	line := c.line(journal.Held, s)
 	line.Reason, line.Detail, line.Offers, line.Repairs = &h.Reason, h.Detail, offers, r.Repairs
-	move, err := journal.Append(c.repo, git.GreenLog, "hold "+h.Reason+" at "+c.main.Short(), []any{line}, c.e.identity())
-	if err != nil {
-		return Result{}, fmt.Errorf("log the hold: %w", err)
-	}
-	err = c.repo.Transact(ctx, "green: hold "+h.Reason, append([]git.RefUpdate{move}, moves...))
-	if _, lost := errors.AsType[*git.RaceError](err); lost && len(moves) == 0 {
-		return r, nil // somebody else decided meanwhile; green stays all the same
-	}
-	if err != nil {
-		return Result{}, fmt.Errorf("log the hold: %w", err)
-	}
-	return r, nil
+	return r, c.say(ctx, line, moves)
 }
 
-// alreadyHeld reports whether the log's last word is this very hold. Attempts at
-// a red snapshot are counted, up to a bound.
-func (c *cycle) alreadyHeld(reason string) bool {
-	if reason == ReasonRed {
+// said reports whether the log's last word is the same, about this very snapshot.
+// Attempts at a red snapshot are counted, up to a bound.
+func (c *cycle) said(line Line) bool {
+	if len(c.log) == 0 {
+		return false
+	}
+	if line.State == journal.Held && *line.Reason == ReasonRed {
 		return c.reds() >= maxRed
 	}
-	return c.said(journal.Held, reason)
+	return c.wasHeld(line.State, *line.Reason) && slices.Equal(c.log[len(c.log)-1].Awaits, line.Awaits)
 }
 
-// said reports whether the log's last word is of this kind and reason, about
+// wasHeld reports whether the log's last word is of this kind and reason, about
 // this very snapshot.
-func (c *cycle) said(state, reason string) bool {
+func (c *cycle) wasHeld(state, reason string) bool {
 	if len(c.log) == 0 {
 		return false
 	}

@@ -24,6 +24,7 @@ const (
 	ReasonKey         = "signing-key"
 	ReasonFault       = "promoter-fault"
 	ReasonSoak        = "soak"
+	ReasonRefused     = "promote-failed"
 )
 
 // repair tries the next means, in the order of the configuration.
@@ -56,7 +57,26 @@ func (s State) repair() (State, []Effect) {
 		}
 		s.strategy++
 	}
-	return s.hold(ReasonRed, "no repair made the required checks pass: "+s.blamed())
+	return s, []Effect{Hold{
+		Reason: ReasonRed, Detail: "no repair made the required checks pass: " + s.blamed(),
+		Offer: Candidate{At: s.last(), Fixes: s.proven},
+	}}
+}
+
+// prove keeps the reverts of a judged candidate whose own check passes with them:
+// main may take them, whatever else is wrong with it.
+func (s State) prove(failed, open []string) State {
+	if s.goal != goalReverted {
+		return s
+	}
+	for _, f := range s.Effective(s.cand) {
+		settled := slices.Contains(s.all, f.Check) && !slices.Contains(failed, f.Check) && !slices.Contains(open, f.Check)
+		known := slices.ContainsFunc(s.proven, func(p Fix) bool { return p.Commit == f.Commit })
+		if f.Kind == RepairRevert && settled && !known {
+			s.proven = append(slices.Clip(s.proven), f)
+		}
+	}
+	return s
 }
 
 // guilty are the culprits that are named and not left out.
@@ -155,17 +175,30 @@ func (s State) inconclusive(open []string) (State, []Effect) {
 		switch {
 		case o.Verdict == verify.Broken:
 			reason, detail = ReasonInfra, describe(id, o)
-		case reason != ReasonInfra && o.Runs > 0 && o.Cause != verify.CausePending:
+		case reason != ReasonInfra && (o.Overdue || o.Runs > 0 && o.Cause != verify.CausePending):
 			reason, detail = ReasonMissing, describe(id, o)
 		case detail == "":
 			detail = describe(id, o)
 		}
 	}
 	if reason == ReasonPending {
-		return s, []Effect{Wait{reason, detail}}
+		return s, []Effect{Wait{Reason: reason, Detail: detail, Offer: s.answered()}}
 	}
 	s.Alerts = append(s.Alerts, reason+": "+detail)
+	if reason == ReasonMissing && slices.ContainsFunc(open, func(id string) bool { return s.seen[id].Overdue }) {
+		s.Alerts = append(s.Alerts, "unsatisfiable-check: nothing can be promoted while the policy requires what nobody reports; `renamed:` lists a check's other names")
+	}
 	return s.hold(reason, detail)
+}
+
+// answered is the candidate that waits for nothing but verdicts still to come, if
+// it holds repairs: main need not wait for them.
+func (s State) answered() Candidate {
+	failed, _ := s.sort()
+	if s.cand.At < s.last() || len(failed) > 0 || s.goal == goalBase || s.goal == goalCulprit {
+		return Candidate{}
+	}
+	return s.cand
 }
 
 func describe(id string, o Seen) string {

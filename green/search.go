@@ -146,6 +146,8 @@ func (s State) probed() (State, []Effect) {
 func (s State) controlled() (State, []Effect) {
 	o, fresh := s.seen[s.search.check], s.fresh[s.search.check]
 	switch {
+	case o.Fresh == "" && o.Verdict == verify.Passed: // as a check of the forge, which cannot be run again from here
+		return s.undecided(s.suspects())
 	case o.Fresh == "" || !o.Fresh.Conclusive():
 		return s.inconclusive([]string{s.search.check})
 	case fresh > 0:

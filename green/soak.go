@@ -29,6 +29,6 @@ func (s State) soak(id string) (State, []Effect) {
 		return s, []Effect{Recall{}}
 	}
 	since := s.seen[id].Since
-	return s, []Effect{Wait{ReasonSoak, fmt.Sprintf("accepted since %s, green from %s on",
+	return s, []Effect{Wait{Reason: ReasonSoak, Offer: s.cand, Detail: fmt.Sprintf("accepted since %s, green from %s on",
 		since.UTC().Format(time.RFC3339), since.Add(s.In.Soak).UTC().Format(time.RFC3339))}}
 }

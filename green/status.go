@@ -322,6 +322,9 @@ func (e *Engine) debt(w world, now time.Time) ([]Debt, error) {
 	}
 	for _, o := range w.offers() {
 		state := "waiting"
+		if o.Withheld != "" {
+			state = "withheld"
+		}
 		if d, ok := queue.Find(o.Entry); ok && d.State != journal.Gated {
 			state = d.State
 		}

@@ -101,6 +101,7 @@ type Green struct {
 	Soak       time.Duration // how long a tree has to stay accepted before it becomes green; 0: not at all
 	DebtLimit  int
 	Protected  []string // globs
+	NoRevert   NoRevert
 	Signers    []string // lines of an allowed signers file
 }
 
@@ -199,6 +200,13 @@ func Load(read func(path string) ([]byte, error)) (c Config, path string, err er
 		return c, path, err
 	}
 	return Default(), "", nil
+}
+
+// NoRevert is whose commits no machine takes back on main. Green may leave them
+// out all the same; a person decides about main.
+type NoRevert struct {
+	Authors []string // globs over e-mail addresses
+	Paths   []string // globs; one path of the commit is enough
 }
 
 // Required are the checks that a green tree must pass.

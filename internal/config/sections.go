@@ -195,7 +195,10 @@ func (r *reader) green(n *yaml.Node, key string, g *Green) {
 		"soak":        scalar(r, &g.Soak, duration),
 		"debt_limit":  scalar(r, &g.DebtLimit, within(0, 1_000_000)),
 		"protected":   list(r, &g.Protected, glob),
-		"signers":     list(r, &g.Signers, signer),
+		"no_revert": func(n *yaml.Node, key string) {
+			r.object(n, key, fields{"authors": list(r, &g.NoRevert.Authors, text), "paths": list(r, &g.NoRevert.Paths, glob)})
+		},
+		"signers": list(r, &g.Signers, signer),
 	})
 }
 

@@ -47,14 +47,18 @@ func tenThousand(b *testing.B, x *bench) []git.Hash {
 
 func BenchmarkLedgerOpen10000(b *testing.B) {
 	x := newBench(b)
-	tenThousand(b, x)
+	on := tenThousand(b, x)
 	for b.Loop() {
 		repo, err := git.Open(b.Context(), x.dir, gittest.Host(b)) // nothing is in memory yet
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := OpenLedger(repo, []string{x.signer.Public()}); err != nil {
+		l, err := OpenLedger(repo, []string{x.signer.Public()})
+		if err != nil {
 			b.Fatal(err)
+		}
+		if runs, err := l.For(on[0], check("test", "true")); err != nil || len(runs) != 1 {
+			b.Fatal(runs, err)
 		}
 	}
 }

@@ -44,7 +44,8 @@ const maxTries = 200
 // maxRefusals bounds the same where git refuses without saying that the ref moved.
 const maxRefusals = 20
 
-// OpenLedger reads the ledger of repo. Only lines signed by one of the trusted
+// OpenLedger is the ledger of repo; it is read when it is first asked, and what
+// cannot be read is that question's error. Only lines signed by one of the trusted
 // public keys count; a key may stand as "ssh-ed25519 AAAA…" or with a principal
 // before and a comment after it, as signers do in the configuration.
 func OpenLedger(repo *git.Repo, trusted []string) (*Ledger, error) {
@@ -59,9 +60,7 @@ func OpenLedger(repo *git.Repo, trusted []string) (*Ledger, error) {
 		}
 		l.keys[bare] = true
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l, l.refresh()
+	return l, nil
 }
 
 // bareKey is the type and the base64 part of a public key in any of its forms.

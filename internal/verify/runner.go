@@ -43,6 +43,7 @@ type Runner struct {
 	Caches map[string]string // variables on top, such as GOCACHE
 	Slots  int               // checks at once; 0: one
 	Name   string            // recorded as runner; "": hub
+	Forge  Forge             // where remote checks are asked for; nil: they are read from the ledger alone
 }
 
 // Bounds of running what has given no conclusive evidence yet.
@@ -67,7 +68,11 @@ func (r *Runner) Judge(ctx context.Context, s Subject, checks []config.Check, ag
 	}
 	report := Report{Tree: s.Tree, Outcomes: make([]Outcome, len(checks))}
 	var group errgroup.Group // without a context: one check's trouble does not waste the others' runs
+	group.Go(func() error { return r.hear(ctx, s, checks, report.Outcomes) })
 	for i, check := range checks {
+		if check.Remote != "" {
+			continue
+		}
 		group.Go(func() error {
 			outcome, err := r.judge(ctx, job{Subject: s, check: check, again: again})
 			report.Outcomes[i] = r.finish(outcome, check)
@@ -164,7 +169,7 @@ type job struct {
 // judge is Judge for one check.
 func (r *Runner) judge(ctx context.Context, j job) (Outcome, error) {
 	known, err := r.Ledger.known(j.Subject, j.check)
-	if err != nil || j.check.Remote != "" || !j.again && r.settled(known) {
+	if err != nil || !j.again && r.settled(known) {
 		return known, err
 	}
 	if j.check.Sandbox {

@@ -50,6 +50,7 @@ const (
 	CauseNeutral   Cause = "neutral"   // finished without an opinion
 	CausePerson    Cause = "person"    // waits for somebody's approval
 	CauseAbsent    Cause = "absent"    // never reported
+	CauseForge     Cause = "forge"     // the forge cannot be asked
 )
 
 // Finding is a verdict with its reason.
