@@ -42,6 +42,7 @@ type child struct {
 	hunting sync.Mutex
 	seen    map[target]bool // all that was found of the tree
 
+	kills  int64  // of the group, before
 	result Result // valid after done
 	err    error  // of copying
 }
@@ -154,7 +155,7 @@ func (k *child) copy() {
 func (k *child) live(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err := k.cmd.Start()
+	err := k.begin()
 	started <- err
 	if err != nil {
 		return
@@ -173,6 +174,24 @@ func (k *child) live(started chan<- error) {
 	k.record(err)
 }
 
+// begin starts the command, as a member of its group where it has one.
+func (k *child) begin() error {
+	group := k.command.Group
+	if group == nil {
+		return k.cmd.Start()
+	}
+	k.kills = group.Kills()
+	back, err := group.join(k.cmd.SysProcAttr)
+	if err == nil {
+		err = k.cmd.Start()
+	}
+	if out := back(); out != nil && err == nil {
+		// The thread would go on counting for the group: what it started has to end.
+		err = errors.Join(out, k.cmd.Process.Kill(), k.cmd.Wait())
+	}
+	return err
+}
+
 // forget keeps signals from a pid that is about to become free.
 func (k *child) forget() {
 	k.mu.Lock()
@@ -183,6 +202,7 @@ func (k *child) forget() {
 // record notes how the command ended, when its output is complete.
 func (k *child) record(err error) {
 	k.result.Took = time.Since(k.began)
+	k.result.OutOfMemory = k.command.Group != nil && k.command.Group.Kills() > k.kills
 	if status, ok := k.cmd.ProcessState.Sys().(syscall.WaitStatus); ok {
 		k.result.Code = status.ExitStatus()
 		if status.Signaled() {

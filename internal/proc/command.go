@@ -41,6 +41,8 @@ type Command struct {
 	// killing it: for what must not be cut off half-way. A time-out or the
 	// end of the context still ends it.
 	Survive bool
+	// Group is what the command and all that it starts are members of; nil: none.
+	Group *Group
 }
 
 // Result tells how a command ended.
@@ -49,6 +51,9 @@ type Result struct {
 	Signal   string // name of the signal that ended it, else ""
 	TimedOut bool   // the deadline passed, whatever the command made of it
 	Took     time.Duration
+	// OutOfMemory: the kernel ended a process of its Group for want of memory. The
+	// command itself may have lived on.
+	OutOfMemory bool
 }
 
 // OK reports whether the command ran to its end and succeeded.
@@ -57,6 +62,9 @@ func (r Result) OK() bool { return r.Code == 0 && r.Signal == "" && !r.TimedOut 
 // String says in a few words how the command ended.
 func (r Result) String() string {
 	switch {
+	case r.OutOfMemory:
+		r.OutOfMemory = false
+		return r.String() + ", out of memory: a process was ended at the limit"
 	case r.TimedOut:
 		return fmt.Sprintf("timed out after %s", r.Took.Round(time.Millisecond))
 	case r.Signal != "":

@@ -19,6 +19,7 @@ const survivorsFor = 5 * time.Second
 // host, are left alone.
 func Sweep(ctx context.Context) (int, error) {
 	until := time.Now().Add(survivorsFor)
+	sweepGroups()
 	killed := map[target]bool{}
 	wait := time.Millisecond
 	for {
