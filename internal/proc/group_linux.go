@@ -82,6 +82,8 @@ func hierarchies() []groupDir {
 		if len(parts) != 3 {
 			continue
 		}
+		// The first thread may be on its way into a group of ours this moment.
+		parts[2], _, _ = strings.Cut(parts[2], "/"+groupPrefix+strconv.Itoa(os.Getpid())+":")
 		if parts[0] == "0" {
 			if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.controllers")); err == nil {
 				all = append(all, groupDir{home: filepath.Join(cgroupRoot, parts[2])})

@@ -51,7 +51,7 @@ func TestGroupMembersAreBornInIt(t *testing.T) {
 	}
 	own, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(os.Getpid()) + "/cgroup")
 	if err != nil || strings.Contains(string(own), name) || len(g.Members()) != 0 {
-		t.Errorf("this process: %q, %v; members %v", own, err, g.Members())
+		t.Errorf("this process %d: %q, %v; members %v", os.Getpid(), own, err, g.Members())
 	}
 }
 
