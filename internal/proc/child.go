@@ -181,15 +181,7 @@ func (k *child) begin() error {
 		return k.cmd.Start()
 	}
 	k.kills = group.Kills()
-	back, err := group.join(k.cmd.SysProcAttr)
-	if err == nil {
-		err = k.cmd.Start()
-	}
-	if out := back(); out != nil && err == nil {
-		// The thread would go on counting for the group: what it started has to end.
-		err = errors.Join(out, k.cmd.Process.Kill(), k.cmd.Wait())
-	}
-	return err
+	return group.start(k.cmd)
 }
 
 // forget keeps signals from a pid that is about to become free.

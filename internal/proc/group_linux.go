@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -26,12 +29,15 @@ const groupPrefix = "greenward:"
 type Group struct {
 	dirs  []groupDir
 	holds []string
+
+	mu    sync.Mutex
+	forks chan func() // to the thread that is in the group; nil: there is none yet
 }
 
 // groupDir is the group in one hierarchy.
 type groupDir struct {
 	controller string // one of version 1; "": the unified hierarchy
-	dir, home  string // the group, and the group of this process, where threads go back to
+	dir, home  string // the group, and the group of this process
 }
 
 // controllers are those of version 1 that are of use here.
@@ -178,35 +184,81 @@ func (g *Group) Holds() []string {
 	return slices.Clone(g.holds)
 }
 
-// join puts the calling thread into the group, so that what it forks is born
-// there; back takes it out again. The thread must be locked. Version 2 takes the
-// child alone, by the descriptor that attr gets.
-func (g *Group) join(attr *syscall.SysProcAttr) (back func() error, err error) {
-	var undo []func() error
-	back = func() error {
-		var faults []error
-		for _, one := range undo {
-			faults = append(faults, one())
+// start starts cmd as a member. Version 2 takes the child alone, by a descriptor.
+// Version 1 has no such way: what a thread in a group forks is born in the group,
+// but entering costs milliseconds on a busy machine, so one thread enters at the
+// first command and stays to fork all others.
+func (g *Group) start(cmd *exec.Cmd) error {
+	var unified *os.File
+	for _, d := range g.dirs {
+		if d.controller != "" {
+			continue
 		}
-		return errors.Join(faults...)
+		f, err := os.Open(d.dir)
+		if err != nil {
+			return fmt.Errorf("enter the control group: %w", err)
+		}
+		defer f.Close() //nolint:errcheck // only named
+		unified = f
+	}
+	if unified != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(unified.Fd())
+		if len(g.dirs) == 1 {
+			return cmd.Start()
+		}
+	}
+	forks, err := g.thread()
+	if err != nil {
+		return err
+	}
+	started := make(chan error, 1)
+	forks <- func() { started <- cmd.Start() }
+	return <-started
+}
+
+// thread is the way to the thread that is in the group.
+func (g *Group) thread() (chan<- func(), error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.forks == nil {
+		forks, entered := make(chan func()), make(chan error, 1)
+		go g.live(forks, entered)
+		if err := <-entered; err != nil {
+			return nil, err
+		}
+		g.forks = forks
+	}
+	return g.forks, nil
+}
+
+// live is the life of that thread, which ends with it and so leaves the group. The
+// first thread of the process never ends: it must not enter.
+func (g *Group) live(forks <-chan func(), entered chan<- error) {
+	runtime.LockOSThread()
+	if syscall.Gettid() == os.Getpid() {
+		other := make(chan struct{})
+		go func() {
+			defer close(other)
+			g.live(forks, entered)
+		}()
+		<-other // keeps the first thread, so that the other goroutine gets another
+		runtime.UnlockOSThread()
+		return
 	}
 	tid := []byte(strconv.Itoa(syscall.Gettid()))
 	for _, d := range g.dirs {
 		if d.controller == "" {
-			f, err := os.Open(d.dir)
-			if err != nil {
-				return back, fmt.Errorf("enter the control group: %w", err)
-			}
-			attr.UseCgroupFD, attr.CgroupFD = true, int(f.Fd())
-			undo = append(undo, f.Close)
 			continue
 		}
 		if err := os.WriteFile(filepath.Join(d.dir, "tasks"), tid, 0); err != nil {
-			return back, fmt.Errorf("enter the control group: %w", err)
+			entered <- fmt.Errorf("enter the control group: %w", err)
+			return
 		}
-		undo = append(undo, func() error { return os.WriteFile(filepath.Join(d.home, "tasks"), tid, 0) })
 	}
-	return back, nil
+	entered <- nil
+	for fork := range forks {
+		fork()
+	}
 }
 
 // Kills counts how often the kernel ended a member because the memory of the
@@ -233,7 +285,7 @@ func (g *Group) Kills() int64 {
 	return 0
 }
 
-// Members lists the processes in the group.
+// Members lists the processes in the group, without this one.
 func (g *Group) Members() []int {
 	for _, d := range g.dirs {
 		if d.controller == "pids" || d.controller == "" || len(g.dirs) == 1 {
@@ -250,18 +302,25 @@ func members(dir string) []int {
 	}
 	var pids []int
 	for field := range bytes.FieldsSeq(data) {
-		if pid, err := strconv.Atoi(string(field)); err == nil && pid > 0 {
+		if pid, err := strconv.Atoi(string(field)); err == nil && pid > 0 && pid != os.Getpid() {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-// Close kills whoever is in the group and removes it. It may be called again.
+// Close kills whoever is in the group and removes it. It may be called again, and
+// not while a command is being started.
 func (g *Group) Close() error {
 	if g == nil {
 		return nil
 	}
+	g.mu.Lock()
+	if g.forks != nil {
+		close(g.forks)
+		g.forks = nil
+	}
+	g.mu.Unlock()
 	var faults []error
 	for _, d := range g.dirs {
 		faults = append(faults, removeGroup(d.dir))
@@ -277,7 +336,7 @@ func removeGroup(dir string) error {
 	wait := time.Millisecond
 	for round := 0; ; round++ {
 		for _, pid := range members(dir) {
-			if s, ok := readStat(pid); ok && pid != os.Getpid() {
+			if s, ok := readStat(pid); ok {
 				target{pid: pid, start: s.start}.signal(syscall.SIGKILL)
 			}
 		}
