@@ -310,7 +310,14 @@ func (e *Engine) debt(w world, now time.Time) ([]Debt, error) {
 	if w.last == nil {
 		return all, nil
 	}
-	since := w.owedSince()
+	since, meanwhile := w.owedSince(), w.meanwhile()
+	for _, o := range meanwhile {
+		for _, h := range o.Culprits {
+			if since[h].IsZero() {
+				since[h] = w.newest().At
+			}
+		}
+	}
 	queue, err := journal.LoadQueue(e.Hub.Repo)
 	if err != nil {
 		return nil, fmt.Errorf("read the queue's log: %w", err)
@@ -320,7 +327,7 @@ func (e *Engine) debt(w world, now time.Time) ([]Debt, error) {
 	for _, x := range w.last.Excludes {
 		reasons[x.Commit] = x.Reason
 	}
-	for _, o := range w.offers() {
+	for _, o := range slices.Concat(w.offers(), meanwhile) {
 		state := "waiting"
 		if o.Withheld != "" {
 			state = "withheld"
@@ -353,6 +360,19 @@ func (e *Engine) debt(w world, now time.Time) ([]Debt, error) {
 		all[i].AgeSeconds = max(int64(now.Sub(all[i].Since)/time.Second), 0)
 	}
 	return all, nil
+}
+
+// meanwhile are the repairs that main was asked to take while green stays: those of
+// the newest hold or wait that green's own do not include.
+func (w *world) meanwhile() []Offer {
+	line := w.newest()
+	if line.State != journal.Held && line.State != stateWaiting {
+		return nil
+	}
+	have := w.offers()
+	return slices.DeleteFunc(slices.Clone(line.Offers), func(o Offer) bool {
+		return slices.ContainsFunc(have, func(h Offer) bool { return h.Entry == o.Entry && slices.Equal(h.Culprits, o.Culprits) })
+	})
 }
 
 // owedSince is since when, without a break, green leaves out or mends commits.

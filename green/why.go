@@ -116,6 +116,10 @@ func blockerOf(s Status, w world, line Line) string {
 			checks[c.Check] = true
 		}
 	}
+	for _, id := range line.Awaits {
+		name, _, _ := strings.Cut(id, "#")
+		checks[name] = true
+	}
 	if len(checks) == 1 {
 		for check := range checks {
 			return "check " + check
