@@ -163,6 +163,9 @@ type Status struct {
 	Hold       *string          `json:"hold"`
 	Debt       []Debt           `json:"debt"`
 	Running    bool             `json:"running"` // a cycle is at work now
+	// IgnoredOrders counts the orders that nobody who is listed has signed, or that
+	// nobody here understands.
+	IgnoredOrders int `json:"ignored_orders"`
 }
 
 // Debt is what main and green still owe each other.
@@ -194,7 +197,7 @@ func (e *Engine) Status(ctx context.Context) (Status, error) {
 	}
 	s := Status{
 		Green: lag.Green, Main: lag.Main, Behind: lag.Behind, LagSeconds: int64(lag.For(now) / time.Second),
-		Hold: w.held(),
+		Hold: w.held(), IgnoredOrders: w.controls.Ignored,
 	}
 	story := story{log: w.log, patience: p.Green.StaleAfter}
 	if story.present, s.Running, err = e.present(); err != nil {
@@ -298,7 +301,7 @@ func causeOf(reason *string) string {
 		return CauseRed
 	case ReasonPending:
 		return CauseWaiting
-	case ReasonFault, ReasonKey:
+	case ReasonFault, ReasonKey, ReasonRefused:
 		return CausePromoter
 	}
 	return CauseHold

@@ -165,6 +165,8 @@ func actionFor(reason string, line Line, debt []Debt) string {
 		return "mend what the checks run on, then: greenward green snapshot"
 	case ReasonMissing:
 		return "let the check give a verdict, or take it off the policy: " + line.Detail
+	case ReasonRefused:
+		return "have the remote take green: " + line.Detail
 	case ReasonKey, ReasonFault:
 		return "mend the promoter: " + line.Detail
 	}

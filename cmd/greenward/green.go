@@ -146,6 +146,9 @@ func (a *app) greenStatus(ctx context.Context, args []string) error {
 		if s.Hold != nil {
 			line(w, "held: %s", *s.Hold)
 		}
+		if s.IgnoredOrders > 0 {
+			line(w, "%d orders count for nothing: nobody whom green.signers lists has signed them", s.IgnoredOrders)
+		}
 		for _, d := range s.Debt {
 			line(w, "debt: %s %s %s %s, for %s", d.Commit.Short(), d.Reason, d.Entry, d.State, time.Duration(d.AgeSeconds)*time.Second)
 		}
