@@ -95,7 +95,7 @@ func (r *repair) converse(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	box, err := openToolbox(toolboxInput{Tree: r.ws.Worktree, Env: r.Env})
+	box, err := openToolbox(toolboxInput{Tree: r.ws.Worktree, Env: r.Env, Limits: r.Limits})
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,15 @@ type Limits struct {
 	Time   time.Duration // default 45 minutes
 	Repeat int           // equal calls with equal results before a nudge, twice that before the end; default 4
 	Talk   int           // replies in a row without a call before the end; default 3
+
+	Window   int // tokens that the model reads at once; default 128,000
+	Fresh    int // replies before the conversation begins anew from a summary; default 60
+	Compacts int // how often it may; default 8
+	Remind   int // replies between reminders of the task; default 20
+	Calls    int // calls of one reply that are run; default 64
+
+	Output  int           // bytes of one tool's result; default 64 KiB
+	Command time.Duration // one command of the shell; default 10 minutes
 }
 
 func (l Limits) withDefaults() Limits {
@@ -47,6 +56,11 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Steps, 200)
 	set(&l.Repeat, 4)
 	set(&l.Talk, 3)
+	set(&l.Window, 128_000)
+	set(&l.Fresh, 60)
+	set(&l.Compacts, 8)
+	set(&l.Remind, 20)
+	set(&l.Calls, 64)
 	if l.Tokens == 0 {
 		l.Tokens = 2_000_000
 	}
@@ -86,19 +100,21 @@ type Loop struct {
 	Now        func() time.Time // required
 
 	history []model.Message
+	task    string   // the first thing it was told
+	asked   string   // the last thing it was told
 	recent  []string // signatures of the last calls with their results
 	nudged  map[string]bool
 	steps   int
 	talked  int
 	spent   model.Usage
 	began   time.Time
+	read    int64 // tokens of the conversation at the last reply, as the server counts them
+	since   int   // bytes said after that
+	dropped int   // calls of the last reply that are not run
+	pace
 
 	answeredBy string // the model, as the server names it
 }
-
-// recentCalls is how far back equal calls are counted: alternating between a few
-// calls is repeating too.
-const recentCalls = 30
 
 // Spent is what the conversation has used so far.
 func (l *Loop) Spent() model.Usage { return l.spent }
@@ -114,7 +130,7 @@ var errTimeLimit = errors.New("the agent's time is up")
 func (l *Loop) Run(ctx context.Context, text string) (Cut, error) {
 	l.Limits = l.Limits.withDefaults()
 	if l.history == nil {
-		l.began, l.nudged = l.Now(), map[string]bool{}
+		l.began, l.nudged, l.task = l.Now(), map[string]bool{}, text
 		if err := l.say(model.System, l.System.Text); err != nil {
 			return "", err
 		}
@@ -122,7 +138,7 @@ func (l *Loop) Run(ctx context.Context, text string) (Cut, error) {
 	if err := l.say(model.User, text); err != nil {
 		return "", err
 	}
-	l.talked = 0
+	l.talked, l.asked = 0, text
 	left := l.Limits.Time - l.Now().Sub(l.began)
 	if left <= 0 {
 		return CutTime, nil
@@ -148,7 +164,16 @@ func (l *Loop) step(ctx context.Context) (end bool, cut Cut, err error) {
 	case l.spent.Total() >= l.Limits.Tokens:
 		return false, CutTokens, nil
 	}
+	if err := l.freshen(ctx); err != nil {
+		return false, "", err
+	}
 	reply, cut, err := l.ask(ctx)
+	for cut == CutContext && l.compacts < l.Limits.Compacts && l.barren < maxBarren && l.told() {
+		if err := l.compact(ctx, "it had grown longer than the model can read"); err != nil {
+			return false, "", err
+		}
+		reply, cut, err = l.ask(ctx)
+	}
 	if cut != "" || err != nil {
 		return false, cut, err
 	}
@@ -156,16 +181,25 @@ func (l *Loop) step(ctx context.Context) (end bool, cut Cut, err error) {
 		return l.talk(reply)
 	}
 	l.talked = 0
-	for _, call := range reply.Message.Calls {
+	if err := l.Transcript.Sync(); err != nil {
+		return false, "", err
+	}
+	return l.calls(ctx, reply.Message.Calls)
+}
+
+// calls runs what a reply asks for, in order, and takes the results into the
+// history.
+func (l *Loop) calls(ctx context.Context, calls []model.ToolCall) (end bool, cut Cut, err error) {
+	for i, call := range calls {
+		last := i == len(calls)-1
 		result := Result{Text: "not executed: the conversation had already ended"}
 		if !end {
-			if result, cut, err = l.call(ctx, call); err != nil {
+			if result, cut, err = l.call(ctx, call, last); err != nil {
 				return false, "", err
 			}
 			end = result.End
 		}
-		message := model.Message{Role: model.Tool, CallID: call.ID, Text: result.Text}
-		l.history = append(l.history, message)
+		l.add(model.Message{Role: model.Tool, CallID: call.ID, Text: result.Text})
 		if cut != "" {
 			return false, cut, nil
 		}
@@ -173,13 +207,26 @@ func (l *Loop) step(ctx context.Context) (end bool, cut Cut, err error) {
 	return end, "", nil
 }
 
+// fewer leaves out the calls of a reply that makes too many, and lets the model
+// know with the result of the last one that is run.
+func (l *Loop) fewer(m *model.Message) error {
+	l.dropped = max(0, len(m.Calls)-l.Limits.Calls)
+	if l.dropped == 0 {
+		return nil
+	}
+	m.Calls = m.Calls[:l.Limits.Calls]
+	return l.Transcript.Add(Event{Kind: EventNote, Text: fmt.Sprintf("%d calls of one reply are left out", l.dropped)})
+}
+
+// add takes a message into the history.
+func (l *Loop) add(m model.Message) {
+	l.history = append(l.history, m)
+	l.since += length(m)
+}
+
 // ask sends the history and takes the reply into it.
 func (l *Loop) ask(ctx context.Context) (model.Reply, Cut, error) {
-	defs := make([]model.ToolDef, 0, len(l.Tools))
-	for _, tool := range l.Tools {
-		defs = append(defs, tool.Def)
-	}
-	reply, err := l.Client.Complete(ctx, model.Request{Model: l.Model, Effort: l.Effort, Messages: slices.Clone(l.history), Tools: defs})
+	reply, err := l.Client.Complete(ctx, l.request(slices.Clone(l.history)))
 	if refused, ok := errors.AsType[*model.Error](err); ok {
 		l.spent = l.spent.Add(refused.Spent)
 		cuts := map[model.Class]Cut{model.Context: CutContext, model.Filtered: CutDecline, model.Invalid: CutInvalid}
@@ -198,12 +245,27 @@ func (l *Loop) ask(ctx context.Context) (model.Reply, Cut, error) {
 			reply.Message.Calls[i].ID = fmt.Sprintf("call_%d_%d", l.steps, i+1)
 		}
 	}
-	l.history = append(l.history, reply.Message)
+	if err := l.fewer(&reply.Message); err != nil {
+		return model.Reply{}, "", err
+	}
+	l.add(reply.Message)
+	l.barren = 0
+	if reply.Prompt > 0 {
+		l.read, l.since = reply.Prompt, length(reply.Message)
+	}
 	zerolog.Ctx(ctx).Debug().Int("step", l.steps).Int64("tokens", l.spent.Total()).Dur("took", reply.Took).Msg("model replied")
 	return reply, "", errors.Join(
 		l.Transcript.Add(Event{Kind: EventMessage, Message: &reply.Message}),
 		l.Transcript.Add(Event{Kind: EventReply, Model: reply.Model, Usage: &reply.Usage, Took: reply.Took, Text: string(reply.Stop)}),
 	)
+}
+
+func (l *Loop) request(messages []model.Message) model.Request {
+	defs := make([]model.ToolDef, 0, len(l.Tools))
+	for _, tool := range l.Tools {
+		defs = append(defs, tool.Def)
+	}
+	return model.Request{Model: l.Model, Effort: l.Effort, Messages: messages, Tools: defs}
 }
 
 // talk answers a reply that calls nothing: once with a hint, later only by
@@ -225,7 +287,7 @@ func (l *Loop) talk(reply model.Reply) (end bool, cut Cut, err error) {
 }
 
 // call runs one call and watches for repetition.
-func (l *Loop) call(ctx context.Context, call model.ToolCall) (Result, Cut, error) {
+func (l *Loop) call(ctx context.Context, call model.ToolCall, last bool) (Result, Cut, error) {
 	if err := l.Transcript.Add(Event{Kind: EventCall, Tool: call.Name, Call: call.ID, Args: json.RawMessage(call.Arguments)}); err != nil {
 		return Result{}, "", err
 	}
@@ -233,6 +295,10 @@ func (l *Loop) call(ctx context.Context, call model.ToolCall) (Result, Cut, erro
 	result, err := l.dispatch(ctx, call)
 	if err != nil {
 		return Result{}, "", err
+	}
+	result.Text = clip(result.Text, l.most())
+	if last && l.dropped > 0 {
+		result.Text += fmt.Sprintf("\n\n[%d more calls of that reply were not run: make at most %d at a time, and see their results first]", l.dropped, l.Limits.Calls)
 	}
 	cut, err := l.repetition(call, &result)
 	if err != nil {
@@ -277,37 +343,8 @@ type harnessError struct{ err error }
 func (e *harnessError) Error() string { return e.err.Error() }
 func (e *harnessError) Unwrap() error { return e.err }
 
-// repetition counts calls that were made before and gave the same.
-func (l *Loop) repetition(call model.ToolCall, result *Result) (Cut, error) {
-	signature := call.Name + "\x00" + call.Arguments + "\x00" + call.Raw + "\x00" + result.Text
-	l.recent = append(l.recent, signature)
-	l.recent = l.recent[max(0, len(l.recent)-recentCalls):]
-	count := 0
-	for _, one := range l.recent {
-		if one == signature {
-			count++
-		}
-	}
-	if result.End || count < l.Limits.Repeat {
-		return "", nil
-	}
-	if count >= 2*l.Limits.Repeat {
-		return CutRepeat, nil
-	}
-	if l.nudged[signature] {
-		return "", nil
-	}
-	l.nudged[signature] = true
-	hint, err := prompts.Render("repeat", prompts.Facts{Round: count, Detail: l.Finals})
-	if err != nil {
-		return "", err
-	}
-	result.Text += "\n\n[" + hint.Text + "]"
-	return "", nil
-}
-
 func (l *Loop) say(role model.Role, text string) error {
 	message := model.Message{Role: role, Text: text}
-	l.history = append(l.history, message)
+	l.add(message)
 	return l.Transcript.Add(Event{Kind: EventMessage, Message: &message})
 }

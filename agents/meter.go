@@ -1,7 +1,9 @@
 package agents
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"greenward/agents/model"
@@ -21,27 +25,65 @@ type Meter struct {
 	State string // required: the hub's directory for what need not survive
 
 	mu   sync.Mutex
-	read map[string]int64 // bytes, by file
-	sums map[string]model.Usage
+	read map[string]*metering // by file
+	runs map[string]map[SpentBy]model.Usage
+}
+
+// SpentBy is who spent something on which model.
+type SpentBy struct {
+	Owner string // the task, or the planner's path
+	Agent string
+	Model string
+}
+
+// Spending is what somebody spent.
+type Spending struct {
+	SpentBy
+	model.Usage
+}
+
+type metering struct {
+	at    int64  // bytes read
+	owner string // of what follows
 }
 
 // Spent is what a run has used on this host so far.
 func (m *Meter) Spent(run string) (model.Usage, error) {
+	all, err := m.By(run)
+	var sum model.Usage
+	for _, one := range all {
+		sum = sum.Add(one.Usage)
+	}
+	return sum, err
+}
+
+// By is what a run has used on this host so far, by owner, agent and model.
+func (m *Meter) By(run string) ([]Spending, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.read == nil {
-		m.read, m.sums = map[string]int64{}, map[string]model.Usage{}
+		m.read, m.runs = map[string]*metering{}, map[string]map[SpentBy]model.Usage{}
+	}
+	if m.runs[run] == nil {
+		m.runs[run] = map[SpentBy]model.Usage{}
 	}
 	files, err := filepath.Glob(TranscriptPath(m.State, run, "*"))
 	if err != nil {
-		return model.Usage{}, fmt.Errorf("list transcripts of %q: %w", run, err)
+		return nil, fmt.Errorf("list transcripts of %q: %w", run, err)
 	}
 	for _, file := range files {
 		if err := m.more(run, file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return model.Usage{}, fmt.Errorf("read what %q has spent: %w", run, err)
+			return nil, fmt.Errorf("read what %q has spent: %w", run, err)
 		}
 	}
-	return m.sums[run], nil
+	var all []Spending
+	for by, used := range m.runs[run] {
+		all = append(all, Spending{by, used})
+	}
+	slices.SortFunc(all, func(a, b Spending) int {
+		return cmp.Or(strings.Compare(a.Owner, b.Owner), strings.Compare(a.Agent, b.Agent), strings.Compare(a.Model, b.Model))
+	})
+	return all, nil
 }
 
 // more adds the whole lines of a transcript that were not read before.
@@ -51,23 +93,46 @@ func (m *Meter) more(run, file string) error {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // it is only read
-	if _, err := f.Seek(m.read[file], io.SeekStart); err != nil {
+	state := m.read[file]
+	if state == nil {
+		state = &metering{owner: run}
+		m.read[file] = state
+	}
+	if _, err := f.Seek(state.at, io.SeekStart); err != nil {
 		return err
 	}
-	data, err := io.ReadAll(f)
-	if err != nil {
-		return err
-	}
-	whole := data[:bytes.LastIndexByte(data, '\n')+1]
-	for line := range bytes.Lines(whole) {
-		var e struct {
-			Kind  string       `json:"kind"`
-			Usage *model.Usage `json:"usage"`
+	in := bufio.NewReader(f)
+	for {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil // the rest of a line is for the next time
 		}
-		if json.Unmarshal(line, &e) == nil && e.Kind == EventReply && e.Usage != nil {
-			m.sums[run] = m.sums[run].Add(*e.Usage)
+		if err != nil {
+			return err
 		}
+		state.at += int64(len(line))
+		m.take(run, state, line)
 	}
-	m.read[file] += int64(len(whole))
-	return nil
+}
+
+// take counts one line. Most lines are neither a start nor a reply, and are long.
+func (m *Meter) take(run string, state *metering, line []byte) {
+	if !bytes.Contains(line, []byte(`"kind":"`+EventReply+`"`)) && !bytes.Contains(line, []byte(`"kind":"`+EventStart+`"`)) {
+		return
+	}
+	var e struct {
+		Kind  string       `json:"kind"`
+		Agent string       `json:"agent"`
+		Task  string       `json:"task"`
+		Model string       `json:"model"`
+		Usage *model.Usage `json:"usage"`
+	}
+	switch {
+	case json.Unmarshal(line, &e) != nil:
+	case e.Kind == EventStart && e.Task != "":
+		state.owner = e.Task
+	case e.Kind == EventReply && e.Usage != nil:
+		by := SpentBy{Owner: state.owner, Agent: e.Agent, Model: e.Model}
+		m.runs[run][by] = m.runs[run][by].Add(*e.Usage)
+	}
 }

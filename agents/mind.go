@@ -19,6 +19,8 @@ type ModelMind struct {
 	Effort string
 	Limits Limits           // of one task
 	Now    func() time.Time // required
+	// Account is charged for what tasks spend, and says when to stop; nil: none.
+	Account *Account
 }
 
 // Begin opens a conversation about the job.
@@ -27,7 +29,7 @@ func (m *ModelMind) Begin(_ context.Context, job Job) (Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	box, err := openToolbox(toolboxInput{Tree: job.Workspace, Env: job.Env})
+	box, err := openToolbox(toolboxInput{Tree: job.Workspace, Env: job.Env, Limits: m.Limits})
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +39,7 @@ func (m *ModelMind) Begin(_ context.Context, job Job) (Session, error) {
 	}
 	s := &modelSession{box: box}
 	s.loop = Loop{
-		Client: m.Client, Model: m.Model, Effort: m.Effort, System: system, Limits: m.Limits, Transcript: job.Transcript, Now: m.Now,
+		Client: m.Account.Client(m.Client, job.Task.ID, false), Model: m.Model, Effort: m.Effort, System: system, Limits: m.Limits, Transcript: job.Transcript, Now: m.Now,
 		Tools: append(hands, s.handOff()), Finals: "`hand_off`",
 	}
 	return s, job.Transcript.Add(Event{Kind: EventStart, Role: "worker", Task: job.Task.ID, Prompt: system.Hash, Model: m.Model})

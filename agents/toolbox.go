@@ -29,12 +29,13 @@ type toolbox struct {
 
 // toolboxInput says where the hands work.
 type toolboxInput struct {
-	Tree *git.Worktree
-	Env  []string
+	Tree   *git.Worktree
+	Env    []string
+	Limits Limits
 }
 
 func openToolbox(in toolboxInput) (*toolbox, error) {
-	w, err := tools.Open(tools.Env{Dir: in.Tree.Dir(), Files: in.Tree.Ls, Environ: in.Env, Spool: spoolDir(in.Tree.Dir())})
+	w, err := tools.Open(tools.Env{Dir: in.Tree.Dir(), Files: in.Tree.Ls, Environ: in.Env, Spool: spoolDir(in.Tree.Dir()), Output: in.Limits.Output, Timeout: in.Limits.Command})
 	if err != nil {
 		return nil, fmt.Errorf("open the tools: %w", err)
 	}

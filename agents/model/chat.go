@@ -141,6 +141,9 @@ func (c *Chat) Complete(ctx context.Context, r Request) (Reply, error) {
 		if cut && run.askAgain(ctx, reply) {
 			continue
 		}
+		if !reply.Usage.Estimated {
+			reply.Prompt = reply.Usage.Prompt
+		}
 		reply.Usage = run.spent.Add(reply.Usage)
 		reply.Tries, reply.Took = run.tries, c.opts.Now().Sub(run.started)
 		nameCalls(reply.Message.Calls, r.Messages)

@@ -95,12 +95,15 @@ const (
 
 // Reply is the model's answer.
 type Reply struct {
-	Message Message       `json:"message"`
-	Stop    Stop          `json:"stop"`
-	Model   string        `json:"model"` // as the server names it
-	Usage   Usage         `json:"usage"` // of all tries together
-	Tries   int           `json:"tries"`
-	Took    time.Duration `json:"took"`
+	Message Message `json:"message"`
+	Stop    Stop    `json:"stop"`
+	Model   string  `json:"model"` // as the server names it
+	Usage   Usage   `json:"usage"` // of all tries together
+	// Prompt is how many tokens of conversation the server read for this very
+	// reply; 0: it did not say.
+	Prompt int64         `json:"prompt,omitempty"`
+	Tries  int           `json:"tries"`
+	Took   time.Duration `json:"took"`
 }
 
 // Usage counts tokens.

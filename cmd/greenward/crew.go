@@ -30,9 +30,11 @@ type crew struct {
 	asked      *workflows.Bell
 	moved      *workflows.Bell
 	client     model.Client // nil: commands alone
-	model      string       // the model to use where a role names none
-	prefix     string       // of the names of workers
-	env        []string     // of commands in workspaces
+	provider   config.Provider
+	account    *agents.Account
+	model      string   // the model to use where a role names none
+	prefix     string   // of the names of workers
+	env        []string // of commands in workspaces
 }
 
 // hire builds a crew; modelName overrides the policy's.
@@ -52,32 +54,14 @@ func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*
 	if c.env, err = a.workEnv(e.place); err != nil {
 		return nil, err
 	}
-	if c.client, err = a.client(e.policy.Agents, c.model); err != nil {
+	if c.client, c.provider, err = a.client(e.policy.Agents, c.model); err != nil {
 		return nil, err
 	}
+	c.account = account(e.policy.Agents, e.hub.State())
 	if _, err := c.workspaces.Sweep(ctx); err != nil {
 		return nil, fmt.Errorf("save what earlier agents left: %w", err)
 	}
 	return c, nil
-}
-
-// client speaks to the model server that the environment or the policy names.
-func (a *app) client(policy config.Agents, name string) (model.Client, error) {
-	url, field := a.host.Get("OPENAI_BASE_URL"), ""
-	for _, p := range policy.Providers {
-		if url == "" || strings.TrimRight(p.URL, "/") == strings.TrimRight(url, "/") {
-			url, field = p.URL, p.MaxTokensField
-			break
-		}
-	}
-	key := a.host.Get("OPENAI_API_KEY")
-	if url == "" && key != "" {
-		url = "https://api.openai.com/v1"
-	}
-	if url == "" || name == "" {
-		return nil, nil // whoever needs a model says so
-	}
-	return model.New(model.Options{BaseURL: url, Now: a.now, Key: model.NewSecret(key), Model: name, MaxTokensField: field})
 }
 
 // probe asks the model server once whether it is there and takes the key, so that
@@ -98,7 +82,7 @@ func (c *crew) role(name string) (config.Role, string) {
 
 func (c *crew) limits() agents.Limits {
 	l := c.policy.Agents.Limits
-	return agents.Limits{Steps: l.Steps, Tokens: l.Tokens, Time: l.Time}
+	return agents.Limits{Steps: l.Steps, Tokens: l.Tokens, Time: l.Time, Output: int(l.Output), Window: c.provider.Context}
 }
 
 func (c *crew) transcript(agent, run string) (*agents.Transcript, error) {
@@ -116,7 +100,7 @@ func (c *crew) mind() (agents.Mind, error) {
 	if c.client == nil {
 		return nil, errNoModel
 	}
-	return &agents.ModelMind{Client: c.client, Model: name, Effort: role.Effort, Limits: c.limits(), Now: c.app.now}, nil
+	return &agents.ModelMind{Client: c.client, Model: name, Effort: role.Effort, Limits: c.limits(), Now: c.app.now, Account: c.account}, nil
 }
 
 func (c *crew) worker(agent, run string) (*agents.Worker, error) {
@@ -144,7 +128,7 @@ func (c *crew) planner(run string) (*agents.Planner, error) {
 		return nil, err
 	}
 	return &agents.Planner{
-		Repo: c.hub.Repo, Main: c.main, Path: run, Agent: "planner", Client: c.client, Workspaces: c.workspaces, Landings: c.decisions(),
+		Repo: c.hub.Repo, Main: c.main, Path: run, Agent: "planner", Client: c.account.Client(c.client, run, true), Workspaces: c.workspaces, Landings: c.decisions(),
 		Now: c.app.now, Rand: rand.Reader, Model: name, Effort: role.Effort, Limits: c.limits(), Checks: c.facts(), Workers: c.policy.Agents.Workers, Transcript: t,
 	}, nil
 }
@@ -157,7 +141,8 @@ func (c *crew) decisions() *workflows.Decisions {
 func (c *crew) pool(run string, size int) *workflows.Pool {
 	return &workflows.Pool{
 		Repo: c.hub.Repo, Main: c.main, Run: run, Size: size, Claims: c.claims, Hire: c.worker, Moved: c.moved,
-		Name: func(slot int) string { return fmt.Sprintf("%sworker-%03d", c.prefix, slot+1) },
+		Spent: func(task string) bool { return errors.Is(c.account.Over(task), agents.ErrBudget) },
+		Name:  func(slot int) string { return fmt.Sprintf("%sworker-%03d", c.prefix, slot+1) },
 		Pause: func(run string) bool {
 			controls, err := c.controls()
 			return err == nil && (controls.Paused[run] || controls.Stopped[run])
@@ -174,7 +159,7 @@ func (c *crew) run(goal string, workers int, by git.Identity) *workflows.Run {
 	r := &workflows.Run{
 		Hub: c.hub, Main: c.main, Goal: goal, By: by, Now: c.app.now, Claims: c.claims, Planner: c.planner, Pool: c.pool(workflows.Slug(goal), workers),
 		Landing:   &workflows.Landing{Lander: c.lander, Asked: c.asked, Moved: c.moved},
-		Decisions: c.decisions(), Exchange: c.exchange, Controls: c.controls, Spent: (&agents.Meter{State: c.hub.State()}).Spent, Tokens: c.policy.Agents.Budget.Tokens, Moved: c.moved,
+		Decisions: c.decisions(), Exchange: c.exchange, Controls: c.controls, Spent: c.spent(), Over: c.account.Over, Tokens: c.policy.Agents.Budget.Tokens, Moved: c.moved,
 	}
 	if len(c.policy.Required()) > 0 {
 		r.Engine = c.green

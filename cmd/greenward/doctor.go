@@ -223,7 +223,7 @@ func (d *doctor) remote(ctx context.Context) bool {
 func (d *doctor) server(ctx context.Context) bool {
 	agents := d.place.policy.Agents
 	name := orElse(d.model, agents.Model)
-	client, err := d.client(agents, name)
+	client, _, err := d.client(agents, name)
 	if err != nil {
 		d.say("model", blocked, err.Error(), "no agent can work")
 		return true

@@ -101,7 +101,7 @@ func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
 	r := c.run(goal, workers, a.me())
 	r.Until = until
 	if o.tokens > 0 {
-		r.Tokens = o.tokens
+		r.Tokens, c.account.Budget.Tokens = o.tokens, o.tokens
 	}
 	if r.Engine == nil && !e.policy.ChecksNone {
 		a.note("greenward: no checks are configured, so green will not move; greenward init adds them")
@@ -201,7 +201,7 @@ func showSummary(w io.Writer, s workflows.Summary) {
 	if s.Green != nil {
 		line(w, "green is %s", s.Green.Short())
 	}
-	line(w, "tokens: %d in, %d out", s.Cost["prompt_tokens"], s.Cost["completion_tokens"])
+	line(w, "tokens: %d in, %d out%s", s.Cost.Prompt, s.Cost.Completion, dollars(s.Cost.USD))
 }
 
 func workCommand() command {

@@ -137,14 +137,19 @@ type Limits struct {
 type Budget struct {
 	USD    float64
 	Tokens int64
+	Slice  float64 // most of it that one task, or one slice of the run, may take; 0: all
 }
 
 // A Provider is one model server.
 type Provider struct {
 	URL            string
-	Wire           string // chat
+	Wire           string // chat or responses
 	MaxTokensField string // max_tokens or max_completion_tokens
 	Context        int    // tokens
+	Concurrency    int    // most requests at a time
+	NoStream       bool   // replies come whole
+	NoStreamUsage  bool   // the server refuses to be asked for usage at the end of a stream
+	SendReasoning  bool   // the server wants its reasoning_content back
 	Prices         map[string]Price
 }
 

@@ -221,6 +221,7 @@ func (r *reader) agents(n *yaml.Node, key string, a *Agents) {
 			r.object(n, key, fields{
 				"usd":    scalar(r, &a.Budget.USD, money),
 				"tokens": scalar(r, &a.Budget.Tokens, count),
+				"slice":  scalar(r, &a.Budget.Slice, percent),
 			})
 		},
 		"providers": func(n *yaml.Node, key string) {
@@ -270,12 +271,17 @@ func (r *reader) roles(n *yaml.Node, key string, a *Agents) {
 }
 
 func (r *reader) provider(n *yaml.Node, key string) Provider {
-	p := Provider{Wire: "chat", MaxTokensField: "max_tokens", Context: 128_000}
+	p := Provider{Wire: "chat", MaxTokensField: "max_tokens", Context: 128_000, Concurrency: 64}
+	stream, usage := true, true
 	seen := r.object(n, key, fields{
 		"url":              scalar(r, &p.URL, serverURL),
-		"wire":             scalar(r, &p.Wire, oneOf("chat")),
+		"wire":             scalar(r, &p.Wire, oneOf("chat", "responses")),
 		"max_tokens_field": scalar(r, &p.MaxTokensField, oneOf("max_tokens", "max_completion_tokens")),
 		"context":          scalar(r, &p.Context, within(1, 1_000_000_000)),
+		"concurrency":      scalar(r, &p.Concurrency, within(1, 10_000)),
+		"stream":           scalar(r, &stream, boolean),
+		"stream_usage":     scalar(r, &usage, boolean),
+		"reasoning":        scalar(r, &p.SendReasoning, boolean),
 		"prices": func(n *yaml.Node, key string) {
 			p.Prices = map[string]Price{}
 			r.pairs(n, key, func(k, v *yaml.Node, key string) {
@@ -292,5 +298,6 @@ func (r *reader) provider(n *yaml.Node, key string) Provider {
 	if n.Kind == yaml.MappingNode && seen["url"] == nil {
 		r.fault(n, key, refuse("as in url: https://api.example.com/v1", "has no url"))
 	}
+	p.NoStream, p.NoStreamUsage = !stream, !usage
 	return p
 }
