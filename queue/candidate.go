@@ -22,6 +22,7 @@ const maxBlame = 5_000
 // it cannot land.
 func (l *Lander) candidate(ctx context.Context, e Merge) (Event, error) {
 	w := e.Waiting
+	l.ahead.reached(w.Entry)
 	event, err := l.tryMerge(ctx, w, e.Tip)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("merge %s: %w", w.Entry, context.Cause(ctx))

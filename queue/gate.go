@@ -5,14 +5,10 @@ import (
 
 	"greenward/internal/git"
 	"greenward/internal/journal"
-	"greenward/queue/gate"
 )
 
 // gate holds what would land to the mechanical rules of the policy.
 func (l *Lander) gate(from, to git.Hash) (*Found, error) {
-	if l.rules == nil {
-		l.rules = &gate.Gate{Repo: l.Hub.Repo}
-	}
 	findings, err := l.rules.Check(l.pass.policy.Queue.Gate, from, to)
 	if err != nil || len(findings) == 0 {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
 	"greenward/internal/config"
 	"greenward/internal/git"
@@ -68,6 +69,8 @@ type Lander struct {
 	pass     pass
 	judgedBy policyCache
 	rules    *gate.Gate
+	ahead    *ahead
+	tidying  errgroup.Group
 }
 
 // Landing is what one call decided.
@@ -92,7 +95,7 @@ func (l *Lander) close() error {
 	if l.merger == nil {
 		return nil
 	}
-	return errors.Join(l.merger.Close(), l.mover.Close())
+	return errors.Join(l.merger.Close(), l.mover.Close(), l.ahead.close())
 }
 
 // Merges is how the merges so far were made.
@@ -210,6 +213,7 @@ func (l *Lander) onePass(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
+	defer func() { err = errors.Join(err, l.tidied()) }()
 	if err := errors.Join(l.clearBuilding(), l.open()); err != nil {
 		return false, err
 	}
@@ -223,6 +227,8 @@ func (l *Lander) onePass(ctx context.Context) (again bool, err error) {
 	if err := l.known.Begin(ctx, l.pass.main, l.pass.green, len(first.Waiting)); err != nil {
 		return false, err
 	}
+	l.ahead.begin(ctx, l.pass.policy.Queue.Gate, first.Waiting)
+	defer l.ahead.stop()
 	events := []Event{first}
 	for len(events) > 0 {
 		var effects []Effect
@@ -270,6 +276,8 @@ func (l *Lander) open() error {
 		l.stage.Volatile = l.Volatile
 		l.merger, l.mover, l.known = l.stage.Merger(), l.Hub.Mover(), merge.NewKnown(l.Hub.Repo)
 		l.mover.Volatile = l.Volatile
+		l.rules = &gate.Gate{Repo: l.Hub.Repo}
+		l.ahead = newAhead(l.Hub.Repo, l.rules)
 		l.session = merge.With(l.stage.Repo, l.merger)
 		l.seen, l.commits = map[string]int{}, map[git.Hash]Waiting{}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
 	"greenward/internal/git"
 	"greenward/internal/journal"
@@ -41,6 +42,9 @@ func (l *Lander) record(ctx context.Context, e Record) (Event, error) {
 	if err := l.stage.Flush(ctx); err != nil {
 		return nil, fmt.Errorf("land %d entries: %w", len(e.Decisions), err)
 	}
+	if err := l.tidied(); err != nil {
+		return nil, err
+	}
 	l.at("record before")
 	err = l.transact(ctx, updates)
 	if race, lost := errors.AsType[*git.RaceError](err); lost {
@@ -58,11 +62,30 @@ func (l *Lander) record(ctx context.Context, e Record) (Event, error) {
 	if err := l.log.Refresh(); err != nil {
 		return nil, err
 	}
-	if err := l.clean(ctx, e.Decisions); err != nil {
-		return nil, err
-	}
 	l.pass.log = l.log.Tip()
-	return Recorded{Fresh: l.fresh()}, l.settle()
+	fresh := l.fresh()
+	if fresh && len(l.state.waiting) > 0 {
+		tip := l.pass.log
+		l.tidying.Go(func() error { return l.tidy(ctx, e.Decisions, tip) })
+		return Recorded{Fresh: true}, nil // tidied beside the next merges
+	}
+	return Recorded{Fresh: fresh}, l.tidy(ctx, e.Decisions, l.pass.log)
+}
+
+// tidy removes the branches of entries that the log commit tip decided, and notes
+// that this is done. A crash before that is mended by the next pass.
+func (l *Lander) tidy(ctx context.Context, decisions []journal.Decision, tip git.Hash) error {
+	if err := l.clean(ctx, decisions); err != nil {
+		return err
+	}
+	return l.settle(tip)
+}
+
+// tidied waits for a tidy that runs beside the landings.
+func (l *Lander) tidied() error {
+	err := l.tidying.Wait()
+	l.tidying = errgroup.Group{}
+	return err
 }
 
 // Bounds of how long a pass goes on with what it has read: entries that came
@@ -312,7 +335,7 @@ func (l *Lander) settledPath() string {
 	return filepath.Join(l.Hub.State(), "journal", "queue-settled")
 }
 
-func (l *Lander) settle() error {
+func (l *Lander) settle(tip git.Hash) error {
 	path := l.settledPath()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("note what is settled: %w", err)
@@ -324,7 +347,7 @@ func (l *Lander) settle() error {
 	if err != nil {
 		return fmt.Errorf("note what is settled: %w", err)
 	}
-	_, err = f.WriteAt([]byte(l.log.Tip()), 0)
+	_, err = f.WriteAt([]byte(tip), 0)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("note what is settled: %w", err)
 	}

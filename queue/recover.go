@@ -51,7 +51,7 @@ func (l *Lander) recover(ctx context.Context) error {
 	if settled == l.log.Tip() {
 		return nil
 	}
-	return l.settle()
+	return l.settle(l.log.Tip())
 }
 
 func (l *Lander) readSettled() (git.Hash, error) {

@@ -11,7 +11,7 @@ import (
 // CloneBare makes a bare repository at dir that holds r's objects, sharing their
 // files where the file system can, and no ref but main.
 func (r *Repo) CloneBare(ctx context.Context, dir string, main Hash) (*Repo, error) {
-	if _, err := r.command(ctx, call{dir: filepath.Dir(dir), discover: true, args: []string{"clone", "--quiet", "--bare", "--local", "--no-tags", r.dir, dir}}); err != nil {
+	if _, err := r.command(ctx, call{dir: filepath.Dir(dir), discover: true, args: []string{"clone", "--quiet", "--bare", "--no-tags", r.dir, dir}}); err != nil {
 		return nil, fmt.Errorf("clone %q: %w", r.dir, err)
 	}
 	for _, old := range []string{"packed-refs", "refs/heads", "refs/tags"} {

@@ -154,26 +154,44 @@ type Entry struct {
 	Hash       Hash
 }
 
+// parseTree reads a stored tree. Names and ids of all entries lie in two strings:
+// a landing parses several trees of some hundred entries.
 func parseTree(raw []byte) ([]Entry, error) {
 	entries := make([]Entry, 0, len(raw)/32)
-	for len(raw) > 0 {
-		head, rest, ok := bytes.Cut(raw, []byte{0})
-		mode, name, named := strings.Cut(string(head), " ")
-		if !ok || !named || len(rest) < 20 {
-			return nil, fmt.Errorf("tree entry %q is cut short", head)
+	ids := make([]byte, 0, 2*len(raw)/3)
+	text := string(raw)
+	for at := 0; at < len(text); {
+		end := strings.IndexByte(text[at:], 0)
+		mode, name, named := strings.Cut(text[at:at+max(end, 0)], " ")
+		if end < 0 || !named || len(text)-at-end < 21 {
+			return nil, fmt.Errorf("tree entry %q is cut short", text[at:])
 		}
-		switch mode {
-		case "40000":
-			mode = ModeTree
-		default:
-			if len(mode) == 5 {
-				mode = "0" + mode
-			}
-		}
-		entries = append(entries, Entry{mode, name, Hash(hex.EncodeToString(rest[:20]))})
-		raw = rest[20:]
+		at += end + 1
+		ids = hex.AppendEncode(ids, raw[at:at+20])
+		at += 20
+		entries = append(entries, Entry{Mode: modeOf(mode), Name: name})
+	}
+	all := Hash(ids)
+	for i := range entries {
+		entries[i].Hash = all[40*i : 40*i+40]
 	}
 	return entries, nil
+}
+
+// modeOf is a mode with its leading zero, as one of the constants where it is one.
+func modeOf(stored string) string {
+	switch stored {
+	case "40000":
+		return ModeTree
+	case ModeFile:
+		return ModeFile
+	case ModeExecutable:
+		return ModeExecutable
+	}
+	if len(stored) == 5 {
+		return "0" + stored
+	}
+	return stored
 }
 
 // formatTree is the stored form of a tree, in git's order: a directory sorts as

@@ -123,6 +123,7 @@ type keeper struct {
 	mu         sync.Mutex
 	young, old map[Hash]object
 	size       int // of young
+	files      map[Hash]object
 }
 
 // object is a git object as it is stored.
@@ -146,8 +147,17 @@ func (k *keeper) get(h Hash) (object, bool) {
 	o, ok := k.old[h]
 	if ok {
 		k.put(h, o)
+		return o, true
 	}
+	o, ok = k.files[h]
 	return o, ok
+}
+
+// hold keeps these files, and forgets those that it was given before.
+func (k *keeper) hold(files map[Hash]object) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.files = files
 }
 
 // keep remembers an object, unless it is a file: those are read once.

@@ -68,7 +68,7 @@ func (r *Repo) splice(base, ours, theirs Hash) (Hash, error) {
 	if len(merged) == 0 {
 		return EmptyTree, nil
 	}
-	return r.WriteTree(merged)
+	return r.writeParsed(merged)
 }
 
 // cmpEntry is the one of two entries of a name that is there.

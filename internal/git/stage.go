@@ -51,23 +51,19 @@ func (s *Stage) Pending() int {
 }
 
 // Flush stores what was collected, and on the disk unless Volatile: few objects
-// one by one, many as one pack, which git itself proves complete and well-formed
-// before it is seen. No ref may be moved to a collected object before.
+// one by one, many as one pack. No ref may be moved to a collected object before.
 func (s *Stage) Flush(ctx context.Context) error {
 	order, list := s.s.all(0)
 	var err error
 	switch {
 	case len(order) == 0:
 		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	case len(order) < packFrom:
 		err = s.flushLoose(order, list)
 	default:
-		err = s.flushPack(ctx, list)
-		if _, refused := errors.AsType[*CommandError](err); refused {
-			// A loose object that a power cut tore stops git from taking the same one in
-			// a pack. One by one they are written over.
-			err = s.flushLoose(order, list)
-		}
+		err = s.flushPack(order, list)
 	}
 	if err != nil {
 		return fmt.Errorf("store %d objects: %w", len(order), err)
@@ -110,19 +106,54 @@ func (s *Stage) storeLoose(h Hash, o object, sync bool) error {
 	return storeAt(dir, name, data, sync)
 }
 
-// flushPack streams a pack to git, which indexes it, checks every object and
-// that what they refer to is here, and only then gives it its name.
-func (s *Stage) flushPack(ctx context.Context, list []object) error {
-	policy := syncAll
-	if s.Volatile {
-		policy = "core.fsync=none"
+// flushPack stores objects as one pack. Its index comes last, and is what makes
+// it seen: a pack whose index is there is whole and on the disk. An object that
+// lies there by itself already is written over: a power cut may have torn it, and
+// git complains of that although a pack has it too.
+func (s *Stage) flushPack(order []Hash, list []object) error {
+	var again []int
+	for i, h := range order {
+		if _, err := os.Stat(filepath.Join(s.dir, "objects", string(h[:2]), string(h[2:]))); err == nil {
+			again = append(again, i)
+		}
 	}
-	pack, err := s.packOf(list)
+	for _, i := range again {
+		if err := s.storeLoose(order[i], list[i], !s.Volatile); err != nil {
+			return err
+		}
+	}
+	p, err := s.packOf(order, list)
+	if errors.Is(err, errPackSize) {
+		return s.flushLoose(order, list)
+	}
 	if err != nil {
 		return err
 	}
-	_, err = s.command(ctx, call{args: []string{"-c", policy, "-c", "pack.writeReverseIndex=false", "index-pack", "--strict", "--stdin", "--threads=1"}, stdin: pack})
-	return err
+	dir := filepath.Join(s.dir, "objects", "pack")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, file := range []struct {
+		end  string
+		data []byte
+	}{{".pack", p.pack}, {".idx", p.index}} {
+		if err := storeAt(dir, filepath.Join(dir, "pack-"+p.name+file.end), file.data, !s.Volatile); err != nil {
+			return err
+		}
+	}
+	if s.Volatile {
+		return nil
+	}
+	return syncDir(dir)
+}
+
+// syncDir waits until the names of a directory are on the disk.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // stage holds objects that are not in the repository yet, in the order in which

@@ -25,6 +25,26 @@ func (r *Repo) WriteTree(entries []Entry) (Hash, error) {
 	return r.write(plumbing.TreeObject, data)
 }
 
+// writeParsed is WriteTree of entries in git's order, which are remembered: the
+// next merge reads them. They must not be changed afterwards.
+func (r *Repo) writeParsed(entries []Entry) (Hash, error) {
+	data, err := formatTree(entries)
+	if err != nil {
+		return "", fmt.Errorf("write tree: %w", err)
+	}
+	h, err := r.write(plumbing.TreeObject, data)
+	if err != nil {
+		return "", err
+	}
+	at := r
+	if r.of != nil {
+		at = r.of
+	}
+	at.kept.keep(h, plumbing.TreeObject, data)
+	at.kept.parsed(h, entries)
+	return h, nil
+}
+
 // CommitInput is a commit to be written.
 type CommitInput struct {
 	Tree              Hash // required

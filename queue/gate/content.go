@@ -2,8 +2,10 @@ package gate
 
 import (
 	"bytes"
+	"errors"
 	"path"
 	"strings"
+	"sync"
 
 	"greenward/internal/git"
 )
@@ -14,11 +16,12 @@ const (
 	maxParse = 512 << 10
 )
 
-// file is a changed file and the texts of its two sides; before is nil where
-// there was none.
+// file is a changed file and the text that it has now. What it held before is
+// read when something in it asks for a comparison.
 type file struct {
 	change
-	before, now []byte
+	now    []byte
+	before func() []byte // nil where there was none, or it could not be read
 }
 
 func plainFile(e git.Entry) bool {
@@ -28,31 +31,42 @@ func plainFile(e git.Entry) bool {
 // contents judges what stands in the files that a landing adds or changes.
 func (l *landing) contents() error {
 	for _, c := range l.changes {
-		if !plainFile(c.now) || l.had[c.now.Hash] {
-			continue // gone, or moved or copied within this landing unchanged
+		if !plainFile(c.now) || l.had[c.now.Hash] || l.ahead.clean(l.rules, c) {
+			continue // gone, or moved or copied within this landing unchanged, or judged already
 		}
-		size, err := l.Repo.Size(c.now.Hash)
-		if err != nil {
-			return err
-		}
-		if l.rules.MaxFile > 0 && size > l.rules.MaxFile {
-			l.find("max_file", c.path, "has %d bytes, and queue.gate.max_file allows %d: keep it elsewhere, or have the limit raised first", size, l.rules.MaxFile)
-		}
-		if size > maxScan {
-			continue
-		}
-		f := file{change: c}
-		if f.now, err = l.Repo.Blob(c.now.Hash); err != nil {
-			return err
-		}
-		if f.before, err = l.old(c); err != nil {
-			return err
-		}
-		if err := l.content(f); err != nil {
+		if _, err := l.judge(c); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// judge judges what one file gained. It reports whether the same change of the
+// same file would be judged alike in any landing.
+func (l *landing) judge(c change) (alike bool, err error) {
+	size, err := l.Repo.Size(c.now.Hash)
+	if err != nil {
+		return false, err
+	}
+	if l.rules.MaxFile > 0 && size > l.rules.MaxFile {
+		l.find("max_file", c.path, "has %d bytes, and queue.gate.max_file allows %d: keep it elsewhere, or have the limit raised first", size, l.rules.MaxFile)
+	}
+	if size > maxScan {
+		return true, nil
+	}
+	f := file{change: c}
+	if f.now, err = l.Repo.Blob(c.now.Hash); err != nil {
+		return false, err
+	}
+	var unread error
+	f.before = sync.OnceValue(func() []byte {
+		var before []byte
+		before, unread = l.old(c)
+		return before
+	})
+	err = l.content(f)
+	// The size of conflict markers is told by files beside this one.
+	return !bytes.Contains(f.now, []byte("<<<<<")), errors.Join(err, unread)
 }
 
 // old is the text that a path held before; nil where it held none, or too much.
@@ -73,7 +87,7 @@ func (l *landing) old(c change) ([]byte, error) {
 
 func (l *landing) content(f file) error {
 	for _, text := range l.rules.Banned {
-		if text != "" && bytes.Count(f.now, []byte(text)) > bytes.Count(f.before, []byte(text)) {
+		if text != "" && gained(f, []byte(text)) {
 			l.find("banned", f.path, "holds %q, which queue.gate.banned forbids: do without it", text)
 			break
 		}
@@ -82,7 +96,7 @@ func (l *landing) content(f file) error {
 		return nil
 	}
 	if isBinary(f.now) {
-		if kind := program(f.now); kind != "" && program(f.before) == "" {
+		if kind := program(f.now); kind != "" && program(f.before()) == "" {
 			l.find("binary", f.path, "is %s: leave it out (git rm --cached, and name it in .gitignore) and have it built where it is needed", kind)
 		}
 		return nil
@@ -93,6 +107,12 @@ func (l *landing) content(f file) error {
 	l.secrets(f)
 	l.parses(f)
 	return nil
+}
+
+// gained reports whether a text stands in a file more often than before.
+func gained(f file, text []byte) bool {
+	n := bytes.Count(f.now, text)
+	return n > 0 && n > bytes.Count(f.before(), text)
 }
 
 // isBinary tells as git does: a NUL among the first 8,000 bytes.
@@ -127,7 +147,7 @@ func (l *landing) conflicts(f file) error {
 		return err
 	}
 	fenced := strings.EqualFold(path.Ext(f.path), ".md") || strings.EqualFold(path.Ext(f.path), ".markdown")
-	if markers(f.now, size, fenced) > markers(f.before, size, fenced) {
+	if n := markers(f.now, size, fenced); n > 0 && n > markers(f.before(), size, fenced) {
 		l.find("markers", f.path, "holds conflict markers: settle the conflict and remove the marker lines")
 	}
 	return nil

@@ -28,18 +28,21 @@ func (d *differ) folder(before, after git.Hash, at string) error {
 	if before == after {
 		return nil
 	}
-	olds, err := d.entries(before, at)
+	olds, err := d.repo.Tree(before)
 	if err != nil {
-		return err
+		return fmt.Errorf("read folder %q: %w", at, err)
 	}
-	news, err := d.entries(after, at)
+	news, err := d.repo.Tree(after)
 	if err != nil {
-		return err
+		return fmt.Errorf("read folder %q: %w", at, err)
 	}
 	var added []string
 	for i, j := 0, 0; i < len(olds) || j < len(news); {
 		var old, now git.Entry
 		switch {
+		case i < len(olds) && j < len(news) && olds[i] == news[j]: // nearly all are
+			i, j = i+1, j+1
+			continue
 		case j == len(news) || i < len(olds) && key(olds[i]) < key(news[j]):
 			old = olds[i]
 			i++
@@ -67,17 +70,6 @@ func key(e git.Entry) string {
 		return e.Name + "/"
 	}
 	return e.Name
-}
-
-func (d *differ) entries(tree git.Hash, at string) ([]git.Entry, error) {
-	if tree.IsZero() {
-		return nil, nil
-	}
-	entries, err := d.repo.Entries(tree, "")
-	if err != nil {
-		return nil, fmt.Errorf("read folder %q: %w", at, err)
-	}
-	return entries, nil
 }
 
 // entry compares one name of a folder; either side may be absent.

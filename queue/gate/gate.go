@@ -44,11 +44,12 @@ type Finding struct {
 }
 
 // Gate judges landings on one repository. It remembers the newest history of
-// main between calls. Not safe for concurrent use.
+// main between calls. Only Foresee is safe for concurrent use.
 type Gate struct {
 	Repo *git.Repo // required
 
-	past history
+	past  history
+	ahead foreseen
 }
 
 // Check judges what a landing changes between two commits, from being main
@@ -82,7 +83,8 @@ type landing struct {
 	found    []Finding
 }
 
-func (l *landing) read() error {
+// compare finds what the landing changes.
+func (l *landing) compare() error {
 	before, err := l.Repo.TreeOf(l.from)
 	if err != nil {
 		return err
@@ -99,6 +101,13 @@ func (l *landing) read() error {
 	l.had = make(map[git.Hash]bool, len(l.changes))
 	for _, c := range l.changes {
 		l.had[c.old.Hash] = true
+	}
+	return nil
+}
+
+func (l *landing) read() error {
+	if err := l.compare(); err != nil {
+		return err
 	}
 	for c, err := range l.Repo.History(l.to, l.from) {
 		if err != nil {

@@ -300,3 +300,40 @@ func TestBannedAndDenied(t *testing.T) {
 	w.want(w.try(rules, "old ones stay", map[string]string{"go.mod": "x\nrequire left-pad\n", "old.pem": "y\n"}))
 	w.want(w.try(rules, "new ones", map[string]string{"b": "left-pad\n", filepath.Join("d", "k.pem"): "x\n"}), "banned b", "deny d/k.pem")
 }
+
+// What was judged ahead is neither lost nor judged twice: with and without
+// Foresee a landing gets the same findings, also where the rules, the file or
+// what a .gitattributes says has changed in between.
+func TestForeseeChangesNoFinding(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]string{"a.go": "package a\n", "b.json": "{}\n", "c.txt": "c\n"})
+	base := gittest.Git(t, w.dir, "rev-parse", "main")
+	changes := []map[string]string{
+		{"a.go": "package a\n\nvar x = 1\n"},
+		{"a.go": "package a\n\nvar x = \n"},
+		{"b.json": "{\"a\": 1}\n", "c.txt": conflict},
+		{"c.txt": strings.Repeat("c", 200)},
+		{"d.txt": "do not say forbidden\n"},
+	}
+	for i, files := range changes {
+		for _, rules := range []config.Gate{config.Default().Queue.Gate, {MaxFile: 100}, {Banned: []string{"forbidden"}}} {
+			branch := fmt.Sprint("change", i)
+			gittest.Git(t, w.dir, "branch", "-f", branch, base)
+			head := gittest.Commit(t, w.dir, branch, "change", files)
+			plain := &gate.Gate{Repo: w.repo}
+			want, err := plain.Check(rules, git.Hash(base), git.Hash(head))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := w.gate.Foresee(rules, git.Hash(base), git.Hash(head)); err != nil {
+					t.Fatal(err)
+				}
+				got, err := w.gate.Check(rules, git.Hash(base), git.Hash(head))
+				if diff := cmp.Diff(want, got); err != nil || diff != "" {
+					t.Errorf("change %d (-want +got): %v\n%s", i, err, diff)
+				}
+			}
+		}
+	}
+}

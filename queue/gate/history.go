@@ -66,7 +66,7 @@ func (h *history) reach(repo *git.Repo, tip git.Hash) error {
 	if len(fresh) == 0 && kept == len(h.all) {
 		return nil
 	}
-	h.all = h.all[:kept:kept]
+	h.all = h.all[:kept]
 	for _, p := range slices.Backward(fresh) {
 		h.all = append(h.all, p)
 	}
@@ -121,12 +121,26 @@ func (l *landing) history() error {
 	if err := l.past.reach(l.Repo, l.from); err != nil {
 		return err
 	}
-	newest := slices.Clone(l.past.all[max(0, len(l.past.all)-window):])
-	slices.Reverse(newest)
+	newest := l.touching(mine)
+	if len(newest) == 0 {
+		return nil
+	}
 	if err := l.repeated(mine, newest); err != nil {
 		return err
 	}
 	return l.reverted(mine, newest)
+}
+
+// touching are the newest landings on main that changed one of the paths, newest
+// first.
+func (l *landing) touching(mine map[string]change) []past {
+	var newest []past
+	for _, p := range slices.Backward(l.past.all[max(0, len(l.past.all)-window):]) {
+		if slices.ContainsFunc(p.changes, func(c change) bool { _, mine := mine[c.path]; return mine }) {
+			newest = append(newest, p)
+		}
+	}
+	return newest
 }
 
 // reverted finds files that go back to an older version. A hand-off has to

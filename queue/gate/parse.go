@@ -22,7 +22,10 @@ func (l *landing) parses(f file) {
 		return
 	}
 	err := check(f.now)
-	if err == nil || template(f.now) || f.before != nil && check(f.before) != nil {
+	if err == nil || template(f.now) {
+		return
+	}
+	if before := f.before(); before != nil && check(before) != nil {
 		return
 	}
 	l.find("parse", f.path, "does not parse (%s): mend it", git.OneLine(err.Error()))

@@ -54,12 +54,12 @@ func (l *landing) secrets(f file) {
 		if (s.kind == privateKey || s.kind == awsKey) && inTest(f.path) {
 			continue // tests of TLS, ssh and request signing hold keys that open nothing
 		}
-		if s.in(f.now, f.before) {
+		if s.in(f) {
 			kind = s.kind
 			break
 		}
 	}
-	if kind == "" && envFile(f.path) && envSecret(f.now, f.before) {
+	if kind == "" && envFile(f.path) && envSecret(f) {
 		kind = "a password or token"
 	}
 	if kind != "" {
@@ -67,13 +67,13 @@ func (l *landing) secrets(f file) {
 	}
 }
 
-// in reports whether a text holds such a secret that an older one does not.
-func (s secret) in(now, before []byte) bool {
-	if !slices.ContainsFunc(s.hints, func(hint string) bool { return bytes.Contains(now, []byte(hint)) }) {
+// in reports whether a file holds such a secret that it did not hold before.
+func (s secret) in(f file) bool {
+	if !slices.ContainsFunc(s.hints, func(hint string) bool { return bytes.Contains(f.now, []byte(hint)) }) {
 		return false
 	}
-	for _, m := range regexp.MustCompile(s.form).FindAllSubmatch(now, -1) {
-		if text := m[1]; variety(text) >= s.least && !sample(text) && !bytes.Contains(before, text) {
+	for _, m := range regexp.MustCompile(s.form).FindAllSubmatch(f.now, -1) {
+		if text := m[1]; variety(text) >= s.least && !sample(text) && !bytes.Contains(f.before(), text) {
 			return true
 		}
 	}
@@ -118,10 +118,10 @@ func envFile(name string) bool {
 }
 
 // envSecret finds an assignment of a secret's name that a file gained.
-func envSecret(now, before []byte) bool {
+func envSecret(f file) bool {
 	assigned := regexp.MustCompile(`(?m)^\s*(?:export\s+)?([A-Z0-9_]*(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|PRIVATE_KEY)[A-Z0-9_]*)\s*=\s*["']?([^\s"'$<{]{12,})`)
-	for _, m := range assigned.FindAllSubmatch(now, -1) {
-		if value := m[2]; variety(value) >= 8 && !sample(value) && !bytes.Contains(before, value) {
+	for _, m := range assigned.FindAllSubmatch(f.now, -1) {
+		if value := m[2]; variety(value) >= 8 && !sample(value) && !bytes.Contains(f.before(), value) {
 			return true
 		}
 	}
