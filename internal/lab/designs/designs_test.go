@@ -1,0 +1,96 @@
+package designs_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"greenward/internal/gittest"
+	"greenward/internal/lab/designs"
+)
+
+func newLab(t *testing.T) *designs.Lab {
+	t.Helper()
+	p := designs.Default()
+	p.Files, p.Hours = 200, 2
+	return &designs.Lab{Params: p, Seed: 1, Dir: t.TempDir(), Host: gittest.Host(t), Now: time.Now, Say: t.Logf}
+}
+
+func run(t *testing.T, l *designs.Lab, name string, n int, flaw bool) designs.Result {
+	t.Helper()
+	r, err := l.Run(t.Context(), name, n, flaw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s, %d agents, flaw %v: %.1f useful, %.1f verified an hour, %d conflicts", name, n, flaw, r.Useful, r.Verified, r.Conflicts)
+	return r
+}
+
+func TestSameSeedSameRun(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	a, b := run(t, l, "recursive", 20, true), run(t, l, "recursive", 20, true)
+	a.GitSeconds, b.GitSeconds = 0, 0
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Error(diff)
+	}
+	if l.Seed = 2; cmp.Equal(a, run(t, l, "recursive", 20, true)) {
+		t.Error("another seed gives the same run")
+	}
+}
+
+// Each design has one known flaw; without it things must go better.
+func TestTakingTheFlawAwayHelps(t *testing.T) {
+	t.Parallel()
+	for _, name := range designs.Names() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, flaw := designs.Published(name); flaw == "" {
+				return // the loop is closed already
+			}
+			l := newLab(t)
+			with, without := run(t, l, name, 20, true), run(t, l, name, 20, false)
+			if with.Landed == 0 || with.Landed < with.Duplicates {
+				t.Errorf("%d landed, of these %d duplicates", with.Landed, with.Duplicates)
+			}
+			if strings.HasPrefix(name, "recursive") { // its flaw is not in what it lands
+				if with.Conflicts <= without.Conflicts {
+					t.Errorf("%d conflicts with the flaw taken away, %d with it", without.Conflicts, with.Conflicts)
+				}
+			} else if without.Useful <= with.Useful {
+				t.Errorf("%.1f an hour with the flaw taken away, %.1f with it", without.Useful, with.Useful)
+			}
+		})
+	}
+}
+
+func TestConflictsAreGitsOwn(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.Params.Files, l.Params.Lines = 1, 10_000 // one file, but room in it
+	apart := run(t, l, "recursive", 20, true)
+	l.Params.Lines = 6 // every edit rewrites all of it
+	all := run(t, l, "recursive", 20, true)
+	if all.Conflicts < 4*apart.Conflicts+10 {
+		t.Errorf("%d conflicts where every edit overlaps, %d where few do", all.Conflicts, apart.Conflicts)
+	}
+}
+
+func TestNoBugsNoRed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.Params.Bug = 0
+	r := run(t, l, "recursive", 20, true)
+	if r.Red != 0 || r.Reverts != 0 || r.Bugs != 0 || r.Promotions == 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestUnknownDesign(t *testing.T) {
+	t.Parallel()
+	if _, err := newLab(t).Run(t.Context(), "flat", 1, true); err == nil {
+		t.Error("no error")
+	}
+}

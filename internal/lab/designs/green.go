@@ -1,0 +1,199 @@
+package designs
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"greenward/internal/git"
+)
+
+// watch takes a snapshot at every tick, as green does, and counts what it can vouch
+// for. Every design is judged by it; where repair is set, it also finds culprits and
+// takes them back.
+func (w *world) watch(repair bool) {
+	w.clock.start(w.seed, func(a *agent) error {
+		for {
+			if err := a.busy(w.p.Green); err != nil {
+				return err
+			}
+			snapshot := len(w.line)
+			at := w.tip
+			live, err := w.broken(at, nil)
+			if err != nil {
+				return err
+			}
+			if err := a.busy(w.p.Check); err != nil {
+				return err
+			}
+			if len(live) > 0 {
+				if !repair {
+					continue
+				}
+				if err := w.undo(a, live, snapshot); err != nil {
+					return err
+				}
+			}
+			w.Promotions++
+			w.vouch(snapshot)
+		}
+	})
+}
+
+// undo finds the culprits of the bugs of a snapshot of n landings, probing on all
+// slots at once, and reverts them.
+func (w *world) undo(a *agent, live []int, n int) error {
+	n = max(2, n)
+	rounds := math.Ceil(math.Log(float64(n)) / math.Log(float64(w.p.Slots+1))) // one bug
+	rounds = max(rounds, math.Ceil(float64(len(live))*math.Log2(float64(n))/float64(w.p.Slots)))
+	if err := a.busy(time.Duration(rounds) * w.p.Check); err != nil {
+		return err
+	}
+	for _, id := range live {
+		b, there := w.bugs[id]
+		if !there || b.by.IsZero() {
+			continue
+		}
+		ok, err := w.revert(id, b)
+		if err != nil {
+			return err
+		}
+		l := w.commits[b.by]
+		l.undo = ok
+		w.commits[b.by] = l
+		if ok {
+			w.Reverts++
+			continue
+		}
+		if err := w.mends(a, id, w.queue(a)); err != nil { // the fixup agent
+			return err
+		}
+	}
+	return nil
+}
+
+// revert takes a culprit back by a merge of git's. It is not to be had where others
+// built on it.
+func (w *world) revert(id int, b bug) (bool, error) {
+	if _, there := w.bugs[id]; !there {
+		return true, nil
+	}
+	culprit, err := w.repo.Commit(b.by)
+	if err != nil {
+		return false, err
+	}
+	out, err := w.merge(git.MergeInput{Base: b.by, Ours: w.tip, Theirs: culprit.Parents[0]})
+	if err != nil || len(out.Conflicts) > 0 {
+		return false, err
+	}
+	head, err := w.commit(out.Tree, []git.Hash{w.tip}, "Revert "+b.by.Short())
+	if err != nil {
+		return false, err
+	}
+	return true, w.move(head, land{mend: true})
+}
+
+// vouch counts the landings that this promotion brings.
+func (w *world) vouch(n int) {
+	for _, h := range slices.Backward(w.line[:n]) {
+		l := w.commits[h]
+		if l.seen {
+			break
+		}
+		l.seen = true
+		w.commits[h] = l
+	}
+}
+
+// health closes the loop: it watches conflicts and keeps the number of agents and
+// the work on hot files down while they rise. A nil one does nothing.
+type health struct {
+	clock     *clock
+	limit     float64
+	busy      int
+	line      []*agent
+	files     map[string]int // open tasks that name it
+	landed    int
+	conflicts int
+}
+
+// Above sick conflicts a landing the loop slows down; below well it speeds up again:
+// the published history had 6.5 % of commits with overlapping hunks [T].
+const (
+	sick = 0.15
+	well = 0.065
+)
+
+func (h *health) holds(name string) bool { return h != nil && h.files[name] > 0 }
+
+func (h *health) conflict() {
+	if h != nil {
+		h.conflicts++
+	}
+}
+
+// admit waits until there is room for one more agent at work.
+func (h *health) admit(a *agent) error {
+	if h == nil {
+		return nil
+	}
+	for float64(h.busy) >= h.limit {
+		h.line = append(h.line, a)
+		if err := a.wait(parked); err != nil {
+			return err
+		}
+	}
+	h.busy++
+	return nil
+}
+
+func (h *health) begin(t *task) {
+	if h == nil {
+		return
+	}
+	for _, f := range t.files {
+		h.files[f]++
+	}
+}
+
+func (h *health) end(t *task) {
+	if h == nil {
+		return
+	}
+	for _, f := range t.files {
+		h.files[f]--
+	}
+	h.landed++
+	h.busy--
+	h.call()
+}
+
+func (h *health) call() {
+	if len(h.line) > 0 && float64(h.busy) < h.limit {
+		h.clock.wake(h.line[0], h.clock.now)
+		h.line = h.line[1:]
+	}
+}
+
+// steer looks at the rate of conflicts every so often: down by a fifth, up by one
+// in twenty (AIMD).
+func (h *health) steer(w *world, n int) {
+	w.clock.start(w.seed, func(a *agent) error {
+		for {
+			if err := a.busy(w.p.Turn * 3); err != nil {
+				return err
+			}
+			rate := float64(h.conflicts) / float64(max(1, h.landed))
+			switch {
+			case rate > sick:
+				h.limit = max(1, h.limit*0.8)
+			case rate < well:
+				h.limit = min(float64(n), h.limit+max(1, float64(n)/20))
+			}
+			h.landed, h.conflicts = 0, 0
+			for range h.line {
+				h.call()
+			}
+		}
+	})
+}
