@@ -99,6 +99,9 @@ func (a *app) snapshot(ctx context.Context, watch bool, name string) error {
 		return err
 	}
 	skipped, err := e.exchange.Give(ctx)
+	if err != nil {
+		result.Alerts = append(result.Alerts, green.ReasonRefused+": "+git.OneLine(err.Error()))
+	}
 	a.sayPull(skipped)
 	return errors.Join(show(result), err)
 }
