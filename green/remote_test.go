@@ -1,8 +1,6 @@
 package green_test
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -15,18 +13,35 @@ import (
 	"greenward/internal/verify"
 )
 
-// forge reports what it was told of each commit.
+// forge is what the bot was told of each commit, and tells on.
 type forge struct {
+	*place
 	said map[git.Hash][]verify.Reported
-	down error
 }
 
-func (f *forge) Reported(_ context.Context, commit git.Hash) ([]verify.Reported, error) {
-	return f.said[commit], f.down
-}
-
+// says has the forge report a run, or its end, and the bot record it.
 func (f *forge) says(commit git.Hash, name, id, conclusion string) {
-	f.said[commit] = append(f.said[commit], verify.Reported{Check: name, ID: id, Conclusion: verify.Conclusion{Name: conclusion, Reached: true}})
+	f.Helper()
+	runs := slices.DeleteFunc(f.said[commit], func(r verify.Reported) bool { return r.Check == name && r.ID == id })
+	f.said[commit] = append(runs, verify.Reported{Check: name, ID: id, Conclusion: verify.Conclusion{Name: conclusion, Reached: true}})
+	f.tell(commit)
+}
+
+// tell has the bot record all that the forge knows of a commit, by main's policy.
+func (f *forge) tell(commit git.Hash) {
+	f.Helper()
+	runner, ok := f.engine.Judge.(*verify.Runner)
+	if !ok {
+		f.Fatal("no runner")
+	}
+	policy, err := config.Parse([]byte(f.git("show", "main:.greenward.yml")))
+	if err != nil {
+		f.Fatal(err)
+	}
+	remote := slices.DeleteFunc(policy.Checks, func(k config.Check) bool { return k.Remote == "" })
+	if _, err := runner.Record(f.Context(), verify.Subject{Commit: commit}, remote, f.said[commit]); err != nil {
+		f.Fatal(err)
+	}
 }
 
 // remotePlace has one check that runs here and one that the forge runs, a forge
@@ -39,12 +54,7 @@ func remotePlace(t *testing.T, remote string) (*place, *forge, *time.Time) {
 	p.open(p.engine.Hub.Host())
 	p.commit("policy", map[string]string{".greenward.yml": "green: {repair: [revert, prefix], stale_after: 48h}\nchecks:\n  - {name: sh, run: \"test ! -e broken/sh\"}\n  - " + remote + "\n"})
 	p.real()
-	f := &forge{said: map[git.Hash][]verify.Reported{}}
-	runner, ok := p.engine.Judge.(*verify.Runner)
-	if !ok {
-		t.Fatal("no runner")
-	}
-	runner.Forge = f
+	f := &forge{place: p, said: map[git.Hash][]verify.Reported{}}
 	f.says(p.tip("refs/heads/main"), "CI / e2e", "1", "success")
 	if r := p.step(); !r.Promoted {
 		t.Fatalf("got %+v, want the first promotion", r)
@@ -144,25 +154,12 @@ func TestRemoteLateButThere(t *testing.T) {
 		}
 	}
 	f.says(first, "CI / e2e", "1", "success")
-	p.judgedByForge(first)
+	known, err := p.engine.Judge.Known(verify.Subject{Commit: first}, []config.Check{{Name: "sh", Run: "test ! -e broken/sh", Timeout: 15 * time.Minute, Report: "none", Required: true}})
+	if err != nil || known.Verdict() != verify.Passed {
+		t.Fatalf("got %+v, %v, want its own check judged already", known, err)
+	}
 	if r := p.step(); !r.Promoted || r.Repair != green.RepairPrefix {
 		t.Errorf("got %+v, want the one that the forge has judged", r)
-	}
-}
-
-// judgedByForge has the bot record what the forge says of a commit.
-func (p *place) judgedByForge(commit git.Hash) {
-	p.Helper()
-	runner, ok := p.engine.Judge.(*verify.Runner)
-	if !ok {
-		p.Fatal("no runner")
-	}
-	policy, err := readPolicy(p)
-	if err != nil {
-		p.Fatal(err)
-	}
-	if _, err := runner.Judge(p.Context(), verify.Subject{Commit: commit}, policy.Checks, false); err != nil {
-		p.Fatal(err)
 	}
 }
 
@@ -184,6 +181,7 @@ func TestG13RenamedCheckIsUnsatisfiable(t *testing.T) {
 	// Either name is accepted once the policy says so, and never neither.
 	text := strings.Replace(p.git("show", "main:.greenward.yml"), "timeout: 20m", "timeout: 20m, renamed: [CI / e2e-linux]", 1)
 	head := p.commit("say so", map[string]string{".greenward.yml": text + "\n"})
+	f.tell(renamed) // the bot asks for what is awaited again
 	if r = p.step(); !r.Promoted || r.Repair != green.RepairPrefix || p.promotion("green").Commit.Parents[1] != renamed {
 		t.Fatalf("got %+v, want the commit that has the new name, and not the head, which has neither", r)
 	}
@@ -209,26 +207,4 @@ func TestRemoteFailureBlamesNobodyAlone(t *testing.T) {
 	if slices.ContainsFunc(r.Culprits, func(b green.Blamed) bool { return b.Kind == green.KindChange }) {
 		t.Errorf("got %+v, want nobody named for a single failure of the forge", r.Culprits)
 	}
-}
-
-// TestForgeThatCannotBeAsked holds for infrastructure; evidence that is there stays.
-func TestForgeThatCannotBeAsked(t *testing.T) {
-	t.Parallel()
-	p, f, _ := remotePlace(t, "{name: e2e, remote: CI / e2e, timeout: 20m}")
-	f.down = errors.New("502 from the forge")
-	p.good("b")
-	r := p.step()
-	if r.Action != green.ActionHold || *r.Hold != green.ReasonInfra || !containsText(r.Alerts, "the forge cannot be asked: 502") {
-		t.Errorf("got %+v, want a hold for infrastructure", r)
-	}
-	f.down = nil
-	f.says(p.tip("refs/heads/main"), "CI / e2e", "1", "success")
-	if r = p.step(); !r.Promoted {
-		t.Errorf("got %+v, want green to go on", r)
-	}
-}
-
-// readPolicy is the policy at main's tip.
-func readPolicy(p *place) (config.Config, error) {
-	return config.Parse([]byte(p.git("show", "main:.greenward.yml")))
 }

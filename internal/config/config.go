@@ -49,6 +49,15 @@ type Check struct {
 	// accepted, while a rename makes its way.
 	Renamed    []string
 	Quarantine Quarantine
+	Bounds     Bounds
+}
+
+// Bounds are what the processes of one run of a check may take together; zero is
+// no bound.
+type Bounds struct {
+	Memory    int64 // bytes
+	Processes int   // and threads
+	FileSize  int64 // bytes of one file
 }
 
 // A Quarantine takes a required check out of the judgement for a while. Its zero
@@ -259,7 +268,11 @@ func (k Check) Answers(name string) bool {
 // Required and Quarantine, which judge the verdict and do not change it, nor is
 // Renamed, so that evidence under either name is evidence of the one check.
 func (k Check) Def() string {
-	def, err := json.Marshal([]any{"check/1", k.Run, k.Timeout.String(), k.Report, k.History, k.Sandbox, k.Remote})
+	what := []any{"check/1", k.Run, k.Timeout.String(), k.Report, k.History, k.Sandbox, k.Remote}
+	if k.Bounds != (Bounds{}) {
+		what = append(what, k.Bounds)
+	}
+	def, err := json.Marshal(what)
 	if err != nil {
 		panic(err) // strings and booleans always encode
 	}

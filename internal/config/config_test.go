@@ -313,6 +313,27 @@ func TestDef(t *testing.T) {
 	}
 }
 
+func TestBoundsOfACheck(t *testing.T) {
+	c, err := Parse([]byte("checks: [{name: a, run: x, limits: {memory: 2GiB, processes: 100, file_size: 1MiB}}, {name: b, run: x}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Bounds{Memory: 2 << 30, Processes: 100, FileSize: 1 << 20}); c.Checks[0].Bounds != want || c.Checks[1].Bounds != (Bounds{}) {
+		t.Errorf("got %+v", c.Checks)
+	}
+	if c.Checks[0].Def() == c.Checks[1].Def() {
+		t.Error("a run within bounds is taken for one without")
+	}
+	if c, err = Parse([]byte("checks: none\ngreen: {no_revert: {authors: [\"*[bot]@example.com\"], paths: [\"migrations/**\"]}}")); err != nil || len(c.Green.NoRevert.Authors) != 1 || c.Green.NoRevert.Paths[0] != "migrations/**" {
+		t.Errorf("got %+v, %v", c.Green.NoRevert, err)
+	}
+	for _, wrong := range []string{"remote: y, limits: {memory: 1GiB}", "run: x, limits: {memroy: 1GiB}", "run: x, limits: {processes: 1}"} {
+		if _, err := Parse([]byte("checks: [{name: a, " + wrong + "}]")); err == nil {
+			t.Errorf("%s is taken", wrong)
+		}
+	}
+}
+
 func TestG05Quarantine(t *testing.T) {
 	parse := func(check string) (Check, error) {
 		c, err := Parse([]byte("checks: [{name: a, " + check + "}]"))

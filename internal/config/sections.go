@@ -114,6 +114,13 @@ func (r *reader) check(n *yaml.Node, key string) (Check, bool) {
 		"remote":     scalar(r, &k.Remote, text),
 		"renamed":    list(r, &k.Renamed, text),
 		"quarantine": func(n *yaml.Node, key string) { r.quarantine(n, key, &k.Quarantine) },
+		"limits": func(n *yaml.Node, key string) {
+			r.object(n, key, fields{
+				"memory":    scalar(r, &k.Bounds.Memory, size),
+				"processes": scalar(r, &k.Bounds.Processes, within(10, 1_000_000)),
+				"file_size": scalar(r, &k.Bounds.FileSize, size),
+			})
+		},
 	})
 	if n.Kind != yaml.MappingNode {
 		return k, false
@@ -125,7 +132,7 @@ func (r *reader) check(n *yaml.Node, key string) (Check, bool) {
 		r.fault(n, key, refuse("add run: COMMAND, or remote: NAME for a verdict of the forge", "has nothing to run"))
 	}
 	if seen["remote"] != nil {
-		for _, own := range []string{"run", "report", "history", "sandbox"} {
+		for _, own := range []string{"run", "report", "history", "sandbox", "limits"} {
 			if seen[own] != nil {
 				r.fault(seen[own], join(key, own), refuse("drop one of them", "does not go with remote: the forge runs that check"))
 			}

@@ -9,21 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"greenward/internal/config"
-	"greenward/internal/git"
 )
-
-// Forge is asked what it knows of a commit's checks whenever a remote check is
-// judged; the bot answers. It may answer from memory as long as that is no older
-// than a tick, and is safe for concurrent use.
-type Forge interface {
-	// Reported lists the runs of every check of a commit, whatever its name, those
-	// that are still going included. An error says that the forge cannot be asked:
-	// what the ledger knows stands, and what it does not know is broken.
-	Reported(ctx context.Context, commit git.Hash) ([]Reported, error)
-}
 
 // Reported is one run of a check as a forge tells it.
 type Reported struct {
@@ -35,10 +22,11 @@ type Reported struct {
 	Detail   string // such as its address; for people
 }
 
-// Record adopts what a forge reports of a commit into the ledger and says what is
-// known then of the checks, which are those with a remote name. It may be told the
-// same as often as one likes: a run is one line, and one that is still going is
-// none. What is not among the checks is nobody's verdict: names are compared whole.
+// Record adopts what a forge reports of a commit, all of it, into the ledger and
+// says what is known then of the checks, which are those with a remote name. It may
+// be told the same as often as one likes: a run is one line, and one that is still
+// going is none; Judge says of that, until it is told something else, that it is
+// pending, and of a check that never came what else the forge reports. What is not among the checks is nobody's verdict: names are compared whole.
 func (r *Runner) Record(ctx context.Context, s Subject, checks []config.Check, reported []Reported) (Report, error) {
 	s, err := s.strip(r.Repo)
 	if err != nil {
@@ -60,6 +48,9 @@ func (r *Runner) Record(ctx context.Context, s Subject, checks []config.Check, r
 	if err := r.Ledger.Add(context.WithoutCancel(ctx), lines); err != nil {
 		return Report{}, err
 	}
+	if err := r.remember(s.Commit, reported); err != nil {
+		return Report{}, err
+	}
 	report, err := r.Known(s, checks)
 	if err != nil {
 		return Report{}, err
@@ -70,49 +61,28 @@ func (r *Runner) Record(ctx context.Context, s Subject, checks []config.Check, r
 	return report, nil
 }
 
-// hear fills in the outcomes of the remote checks: what the forge says now, where
-// it can be asked, goes into the ledger first.
-func (r *Runner) hear(ctx context.Context, s Subject, checks []config.Check, outcomes []Outcome) error {
+// hear fills in the outcomes of the remote checks: what the ledger knows, and what
+// Record was told last of this commit that is no evidence.
+func (r *Runner) hear(s Subject, checks []config.Check, outcomes []Outcome) error {
 	remote := slices.DeleteFunc(slices.Clone(checks), func(k config.Check) bool { return k.Remote == "" })
 	if len(remote) == 0 {
 		return nil
 	}
-	report, err := r.listen(ctx, s, remote)
+	told, err := r.told()
 	if err != nil {
 		return err
 	}
-	at := 0
 	for i, check := range checks {
-		if check.Remote != "" {
-			outcomes[i] = report.Outcomes[at]
-			at++
+		if check.Remote == "" {
+			continue
 		}
+		outcome, err := r.Ledger.known(s, check)
+		if err != nil {
+			return err
+		}
+		outcomes[i] = r.finish(outcome, check).await(check, remote, told.of(s.Commit))
 	}
 	return nil
-}
-
-// listen asks the forge and records its answer. A tree that no commit has was
-// never on the forge.
-func (r *Runner) listen(ctx context.Context, s Subject, remote []config.Check) (Report, error) {
-	if r.Forge == nil || s.Commit == s.Tree {
-		return r.Known(s, remote)
-	}
-	reported, err := r.Forge.Reported(ctx, s.Commit)
-	if err == nil {
-		return r.Record(ctx, s, remote, reported)
-	}
-	if ctx.Err() != nil {
-		return Report{}, fmt.Errorf("ask the forge: %w", context.Cause(ctx))
-	}
-	zerolog.Ctx(ctx).Warn().Err(err).Str("commit", string(s.Commit)).Msg("forge not asked")
-	report, failed := r.Known(s, remote)
-	for i, o := range report.Outcomes {
-		if !o.Verdict.Conclusive() {
-			report.Outcomes[i].Verdict, report.Outcomes[i].Cause = Broken, CauseForge
-			report.Outcomes[i].Why = short("the forge cannot be asked: " + err.Error())
-		}
-	}
-	return report, failed
 }
 
 // adopt is the signed line of a run that has ended. The conclusion is a part of

@@ -156,3 +156,46 @@ func TestG13ARenamedCheckIsOneCheck(t *testing.T) {
 		t.Errorf("neither name: %s, %v; want unknown", report.Verdict(), err)
 	}
 }
+
+// What the forge said last of a commit is no evidence, and every process on the
+// hub answers by it: a run that goes is pending, and a check that never came is
+// told from one that has another name now.
+func TestJudgeKnowsWhatTheForgeSaidLast(t *testing.T) {
+	b := newBench(t)
+	s := b.commit(t, map[string]string{"a": "1\n"})
+	e2e := remote("e2e", "CI / e2e")
+	tell := func(told ...Reported) {
+		t.Helper()
+		if _, err := b.runner.Record(t.Context(), s, []config.Check{e2e}, told); err != nil {
+			t.Fatal(err)
+		}
+	}
+	judged := func() Outcome { return openBench(t, b.dir, b.runner.Host).judge(t, s, check("here", "true"), e2e).Outcomes[1] }
+	if o := judged(); o.Verdict != Unknown || o.Cause != CauseAbsent {
+		t.Errorf("never told: %+v", o)
+	}
+	tell(said("1", ""))
+	if o := judged(); o.Verdict != Unknown || o.Cause != CausePending || o.Runs != 0 {
+		t.Errorf("it goes: %+v", o)
+	}
+	writeFile(t, b.runner.talesPath(), "[{torn")
+	if o := judged(); o.Cause != CauseAbsent {
+		t.Errorf("torn: %+v", o)
+	}
+	tell(Reported{Check: "CI / e2e-linux", ID: "1", Conclusion: Conclusion{Name: "success", Reached: true}})
+	if o := judged(); o.Cause != CauseAbsent || !strings.Contains(o.Why, `it reports "CI / e2e-linux"`) {
+		t.Errorf("by another name: %+v", o)
+	}
+	for i := range maxTold + 5 { // of the newest commits only
+		if err := b.runner.remember(nth(i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if told, err := b.runner.told(); err != nil || len(told) != maxTold {
+		t.Errorf("%d commits are kept, %v", len(told), err)
+	}
+	tell(said("1", "success"))
+	if o := judged(); o.Verdict != Passed || o.Runs != 1 {
+		t.Errorf("it ended: %+v", o)
+	}
+}

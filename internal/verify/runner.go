@@ -43,7 +43,6 @@ type Runner struct {
 	Caches map[string]string // variables on top, such as GOCACHE
 	Slots  int               // checks at once; 0: one
 	Name   string            // recorded as runner; "": hub
-	Forge  Forge             // where remote checks are asked for; nil: they are read from the ledger alone
 }
 
 // Bounds of running what has given no conclusive evidence yet.
@@ -68,7 +67,9 @@ func (r *Runner) Judge(ctx context.Context, s Subject, checks []config.Check, ag
 	}
 	report := Report{Tree: s.Tree, Outcomes: make([]Outcome, len(checks))}
 	var group errgroup.Group // without a context: one check's trouble does not waste the others' runs
-	group.Go(func() error { return r.hear(ctx, s, checks, report.Outcomes) })
+	if err := r.hear(s, checks, report.Outcomes); err != nil {
+		return Report{}, err
+	}
 	for i, check := range checks {
 		if check.Remote != "" {
 			continue
@@ -291,7 +292,7 @@ func (r *Runner) try(ctx context.Context, slot slot, j job, done *result) (Findi
 	}
 	command.Stdout, command.Stderr = outputs(report, whole, text)
 	r.Host.At("verify.run")
-	ended, runErr := proc.Run(ctx, command)
+	ended, runErr := bounded(ctx, j.check, command)
 	full, spoolErr := whole.close()
 	done.output = text.String()
 	if runErr != nil {
@@ -312,7 +313,7 @@ func (r *Runner) try(ctx context.Context, slot slot, j job, done *result) (Findi
 		}
 	}
 	return Conclude(Ending{
-		Code: ended.Code, Signal: ended.Signal, TimedOut: ended.TimedOut, Timeout: j.check.Timeout, DiskFull: full,
+		Code: ended.Code, Signal: ended.Signal, TimedOut: ended.TimedOut, Timeout: j.check.Timeout, DiskFull: full, OutOfMemory: ended.OutOfMemory,
 	}, done.tally), nil
 }
 

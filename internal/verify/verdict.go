@@ -50,7 +50,6 @@ const (
 	CauseNeutral   Cause = "neutral"   // finished without an opinion
 	CausePerson    Cause = "person"    // waits for somebody's approval
 	CauseAbsent    Cause = "absent"    // never reported
-	CauseForge     Cause = "forge"     // the forge cannot be asked
 )
 
 // Finding is a verdict with its reason.
@@ -67,6 +66,9 @@ type Ending struct {
 	TimedOut bool
 	Timeout  time.Duration
 	DiskFull bool // its output could not be kept for want of space
+	// OutOfMemory: the kernel ended one of its processes for want of memory, by the
+	// check's own limit. What the others then made of it says nothing of the tree.
+	OutOfMemory bool
 }
 
 // Conclude applies the rules of the package to the end of a run. The tally is
@@ -77,6 +79,8 @@ func Conclude(e Ending, tally *Tally) Finding {
 		return Finding{Unknown, CauseTimeout, fmt.Sprintf("no end within %s", e.Timeout)}
 	case e.DiskFull:
 		return Finding{Broken, CauseWorkspace, "no space left on the device"}
+	case e.OutOfMemory:
+		return Finding{Broken, CauseKilled, "one of its processes was ended for want of memory: limits.memory of the check"}
 	case e.Code == 126 || e.Code == 127:
 		return Finding{Broken, CauseMissing, fmt.Sprintf("exit %d: a command was not found or not executable", e.Code)}
 	case e.Code == 137 || e.Signal == "killed" || e.Signal == "SIGKILL":
