@@ -170,7 +170,9 @@ func TestJudgeKnowsWhatTheForgeSaidLast(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	judged := func() Outcome { return openBench(t, b.dir, b.runner.Host).judge(t, s, check("here", "true"), e2e).Outcomes[1] }
+	judged := func() Outcome {
+		return openBench(t, b.dir, b.runner.Host).judge(t, s, check("here", "true"), e2e).Outcomes[1]
+	}
 	if o := judged(); o.Verdict != Unknown || o.Cause != CauseAbsent {
 		t.Errorf("never told: %+v", o)
 	}
