@@ -50,6 +50,9 @@ func (a *assignment) run(ctx, held context.Context) (ending Ending, err error) {
 		return Ending{}, err
 	}
 	text := TaskText(a.task, earlier)
+	if guide := Guide(a.Repo, a.ws.Base); guide != "" {
+		text += "\nWhat others found out about this project (" + GuideIndex + "):\n\n" + guide + "\n"
+	}
 	var report Report
 	for {
 		if text != "" {

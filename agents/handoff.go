@@ -31,6 +31,7 @@ const (
 	keyModel   = "Model"
 	keyPlanner = "Planner"
 	keySeen    = "Seen"
+	keySpawned = "Spawned"
 )
 
 const (

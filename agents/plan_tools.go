@@ -21,7 +21,12 @@ type draft struct {
 	board      Board
 	created    []Task
 	keys       map[string]string // the model's own names of new tasks → ids
+	spawned    []Slice
 	withdrawn  []string          // paths
+	designs    map[string]string // decisions on record, by path
+	understood string            // what is written below the goal; empty: nothing is
+	main       git.Hash          // what it plans from
+	goal       string            // GOAL.md there
 	scratchpad string
 	untouched  bool // nothing was ever done for the goal
 	finished   bool
@@ -31,12 +36,67 @@ type draft struct {
 	model      string
 }
 
-func (d *draft) changes() bool { return d.finished || len(d.created)+len(d.withdrawn) > 0 }
+func (d *draft) changes() bool {
+	return d.finished || d.understood != "" || len(d.created)+len(d.spawned)+len(d.withdrawn)+len(d.designs) > 0
+}
+
+// files is what the plan writes, by path.
+func (d *draft) files() (map[string]string, error) {
+	files := map[string]string{}
+	for _, task := range d.created {
+		text, err := FormatTask(task)
+		if err != nil {
+			return nil, err
+		}
+		files[TaskPath(task.ID)] = string(text)
+	}
+	for _, slice := range d.spawned {
+		files[GoalPath(slice.ID)] = slice.Text
+	}
+	for path, text := range d.designs {
+		files[path] = text
+	}
+	if d.understood != "" && !d.finished {
+		files[GoalPath(d.p.Path)] = asked(d.goal) + "\n" + d.understood
+	}
+	return files, nil
+}
+
+// made is the ids of what it creates.
+func (d *draft) made() []string {
+	var ids []string
+	for _, t := range d.created {
+		ids = append(ids, t.ID)
+	}
+	for _, s := range d.spawned {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+// gone is the ids of what it withdraws.
+func (d *draft) gone() []string {
+	var ids []string
+	for _, path := range d.withdrawn {
+		rest := strings.TrimPrefix(strings.TrimSuffix(path, ".md"), "tasks/"+d.p.Path+"/")
+		first, _, _ := strings.Cut(rest, "/")
+		ids = append(ids, d.p.Path+"/"+first)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
 
 // message is the commit message of new and withdrawn tasks.
 func (d *draft) message(path string) git.Message {
 	m := git.Message{Subject: cut(fmt.Sprintf("plan %s: %d new tasks", path, len(d.created)), maxSubject)}
 	var lines []string
+	for _, s := range d.spawned {
+		lines = append(lines, s.ID+": a planner of its own: "+s.Title)
+	}
+	for name := range d.designs {
+		lines = append(lines, "decided: "+name)
+	}
+	slices.Sort(lines)
 	for _, t := range d.created {
 		lines = append(lines, t.ID+": "+t.Title)
 	}
@@ -50,7 +110,9 @@ func (d *draft) message(path string) git.Message {
 // converse holds the conversation of one episode, in a workspace of main's tip
 // that the planner only reads.
 func (p *Planner) converse(ctx context.Context, n News, wake Wake) (d *draft, cut Cut, spent model.Usage, err error) {
-	system, err := prompts.Render("planner", prompts.Facts{Agent: p.Agent, Run: RunOf(p.Path), Planner: p.Path, Checks: p.Checks, Workers: p.Workers})
+	system, err := prompts.Render("planner", prompts.Facts{
+		Agent: p.Agent, Run: RunOf(p.Path), Planner: p.Path, Checks: p.Checks, Workers: p.Workers, Slice: RunOf(p.Path) != p.Path,
+	})
 	if err != nil {
 		return nil, "", spent, err
 	}
@@ -68,7 +130,7 @@ func (p *Planner) converse(ctx context.Context, n News, wake Wake) (d *draft, cu
 	if err != nil {
 		return nil, "", spent, err
 	}
-	d = &draft{p: p, awaits: wake.Awaits, board: n.Board, keys: map[string]string{}, scratchpad: n.state.Scratchpad, untouched: n.Seen.IsZero() && len(n.Handoffs) == 0}
+	d = &draft{p: p, main: n.Main, goal: n.Goal, awaits: wake.Awaits, board: n.Board, keys: map[string]string{}, designs: map[string]string{}, scratchpad: n.state.Scratchpad, untouched: n.Seen.IsZero() && len(n.Handoffs) == 0}
 	loop := Loop{
 		Client: p.Client, Model: p.Model, Effort: p.Effort, System: system, Limits: p.Limits, Transcript: p.Transcript, Now: p.Now,
 		Tools: append(readers, d.tools()...), Finals: "`wait` or `finish`",
@@ -102,7 +164,8 @@ func (d *draft) tools() []Tool {
 			Run: func(_ context.Context, call model.ToolCall) (Result, error) { return run(call) },
 		}
 	}
-	return []Tool{
+	list := []Tool{
+		d.spawnTool(), define("decide", "Puts a decision on record in "+DesignDir+", where code and other planners can refer to it. One decision has one owner: a name that another planner decided is refused.", decideSchema, d.decide),
 		define("create_tasks", "Writes new task files; all of them, or none when one is refused. They reach the workers when you end with wait or finish.", createSchema, d.create),
 		define("withdraw_tasks", "Removes open task files of yours. Work that is under way on them will not land.",
 			`{"type":"object","required":["ids"],"additionalProperties":false,"properties":{"ids":{"type":"array","items":{"type":"string"},"minItems":1}}}`, d.withdraw),
@@ -114,6 +177,10 @@ func (d *draft) tools() []Tool {
 			`{"type":"object","required":["summary"],"additionalProperties":false,"properties":{"summary":{"type":"string","description":"one line: what was reached"},`+
 				`"notes":{"type":"array","items":{"type":"string"}},"concerns":{"type":"array","items":{"type":"string"}}}}`, d.finish),
 	}
+	if d.p.Understand {
+		list = append(list, define("understand", "Writes into GOAL.md how you read the goal, for the person who asked. Once, before anything is planned; again when you read it differently.", understandSchema, d.understand))
+	}
+	return list
 }
 
 // newTask is a task as the model writes it.
@@ -138,6 +205,9 @@ func (d *draft) create(call model.ToolCall) (Result, error) {
 	most := d.p.MaxTasks
 	if most == 0 {
 		most = 200
+	}
+	if err := d.mayPlan(); err != nil {
+		return Result{}, err
 	}
 	switch {
 	case len(in.Tasks) == 0:
@@ -210,13 +280,12 @@ func (d *draft) batch(in []newTask) (batch []Task, faults []string, err error) {
 func (d *draft) resolve(t *Task, after []string, keys map[string]string) (faults []string) {
 	for _, name := range after {
 		name = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(name), "tasks/"), ".md")
-		isNew := slices.ContainsFunc(d.created, func(other Task) bool { return other.ID == name })
 		switch {
 		case keys[name] != "":
 			t.After = append(t.After, keys[name])
 		case d.keys[name] != "":
 			t.After = append(t.After, d.keys[name])
-		case isNew || d.board.IsOpen(name) && !slices.Contains(d.withdrawn, TaskPath(name)):
+		case d.isNew(name) || d.board.IsOpen(name) && !slices.Contains(d.withdrawn, TaskPath(name)):
 			t.After = append(t.After, name)
 		default:
 			faults = append(faults, fmt.Sprintf("task %q: after %q is neither an open task nor a key of a new one; leave it out if that is finished", t.Title, name))
@@ -246,24 +315,21 @@ func (d *draft) withdraw(call model.ToolCall) (Result, error) {
 	if err := call.Decode(&in); err != nil {
 		return Result{}, err
 	}
-	open := map[string]string{} // id → path; a malformed file may be anything
-	for _, t := range d.board.Tasks {
-		open[t.ID] = TaskPath(t.ID)
-	}
-	for _, m := range d.board.Malformed {
-		open[strings.TrimSuffix(strings.TrimPrefix(m.Path, "tasks/"), ".md")] = m.Path
+	open, err := d.mine()
+	if err != nil {
+		return Result{}, &harnessError{err}
 	}
 	for _, id := range in.IDs {
-		isNew := slices.ContainsFunc(d.created, func(t Task) bool { return t.ID == id })
-		if !isNew && (open[id] == "" || slices.Contains(d.withdrawn, open[id])) {
-			return Result{}, fmt.Errorf("nothing was withdrawn: %q is no open task of yours", id)
+		if !d.isNew(id) && (len(open[id]) == 0 || slices.Contains(d.withdrawn, open[id][0])) {
+			return Result{}, fmt.Errorf("nothing was withdrawn: %q is no open task or slice of yours", id)
 		}
 	}
 	for _, id := range in.IDs {
-		before := len(d.created)
+		before := len(d.created) + len(d.spawned)
 		d.created = slices.DeleteFunc(d.created, func(t Task) bool { return t.ID == id })
-		if len(d.created) == before && !slices.Contains(d.withdrawn, open[id]) {
-			d.withdrawn = append(d.withdrawn, open[id])
+		d.spawned = slices.DeleteFunc(d.spawned, func(s Slice) bool { return s.ID == id })
+		if len(d.created)+len(d.spawned) == before && !slices.Contains(d.withdrawn, open[id][0]) {
+			d.withdrawn = append(d.withdrawn, open[id]...)
 		}
 	}
 	return Result{Text: fmt.Sprintf("withdrawn: %s", strings.Join(in.IDs, ", "))}, nil
@@ -283,19 +349,59 @@ func (d *draft) note(call model.ToolCall) (Result, error) {
 	return Result{Text: "scratchpad replaced"}, nil
 }
 
+// mine is what is open and the planner's own, by id: the paths that go with it. A
+// malformed file may be anything.
+func (d *draft) mine() (map[string][]string, error) {
+	open := map[string][]string{}
+	for _, t := range d.board.Tasks {
+		open[t.ID] = []string{TaskPath(t.ID)}
+	}
+	for _, m := range d.board.Malformed {
+		open[strings.TrimSuffix(strings.TrimPrefix(m.Path, "tasks/"), ".md")] = []string{m.Path}
+	}
+	for _, g := range d.board.Goals {
+		if g.Planner == d.p.Path {
+			continue
+		}
+		all, err := d.p.Repo.Files(d.main, "tasks/"+g.Planner)
+		if err != nil {
+			return nil, err
+		}
+		open[g.Planner] = all
+	}
+	return open, nil
+}
+
+func (d *draft) isNew(id string) bool {
+	return slices.ContainsFunc(d.created, func(t Task) bool { return t.ID == id }) ||
+		slices.ContainsFunc(d.spawned, func(s Slice) bool { return s.ID == id })
+}
+
 // left counts what is open after this turn.
 func (d *draft) left() int {
-	below := 0
-	for _, g := range d.board.Goals {
-		if g.Planner != d.p.Path {
-			below++
+	left := len(d.created) + len(d.spawned)
+	gone := d.gone()
+	count := func(id string) {
+		if !slices.Contains(gone, id) {
+			left++
 		}
 	}
-	return len(d.board.Tasks) + len(d.board.Malformed) + below + len(d.created) - len(d.withdrawn)
+	for _, t := range d.board.Tasks {
+		count(t.ID)
+	}
+	for _, m := range d.board.Malformed {
+		count(strings.TrimSuffix(strings.TrimPrefix(m.Path, "tasks/"), ".md"))
+	}
+	for _, g := range d.board.Goals {
+		if g.Planner != d.p.Path {
+			count(g.Planner)
+		}
+	}
+	return left
 }
 
 func (d *draft) wait(model.ToolCall) (Result, error) {
-	if d.left() <= 0 && d.awaits == "" {
+	if d.left() <= 0 && d.awaits == "" && (d.understood == "" || !d.p.Confirm) {
 		return Result{}, errors.New("nothing is open, so nothing would ever wake you: create tasks, or finish if the goal is met")
 	}
 	return Result{Text: "waiting", End: true}, nil
@@ -312,6 +418,9 @@ func (d *draft) finish(call model.ToolCall) (Result, error) {
 	}
 	if strings.TrimSpace(in.Summary) == "" {
 		return Result{}, errors.New("summary: one line on what was reached is wanted")
+	}
+	if err := d.mayPlan(); err != nil {
+		return Result{}, err
 	}
 	if left := d.left(); left > 0 {
 		return Result{}, fmt.Errorf("not finished: %d of your tasks or slices are open; wait for them or withdraw them", left)

@@ -1,7 +1,6 @@
 package agents
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,19 +36,66 @@ type Planner struct {
 	Workers    int             // how many wait for tasks; 0: unknown
 	MaxTasks   int             // new tasks in one episode; 0: 200
 	Transcript *Transcript     // nil: none
+	Boards     *BoardReader    // shared by the planners of a run; nil: everything is read each time
+	Caps       Caps            // of the tree of planners
+	Spawns     *Spawns         // shared by the planners of a run in this process; nil: it is the only one
+	// Understand wants the goal to be understood in writing before anything is
+	// planned; Confirm ends the turn there, so that a person can look at it.
+	Understand, Confirm bool
+	// Review is asked before a goal ends; nil: the planner's word is taken.
+	Review func(ctx context.Context, p Proposal) (Review, error)
+}
+
+// Proposal is what a planner says who holds its goal to be met.
+type Proposal struct {
+	Planner, Goal, Summary string
+	Main                   git.Hash // what it looked at
+	Rounds                 int      // how often its word was not taken so far
+}
+
+// Review is what became of a proposal.
+type Review struct {
+	Met      bool
+	Findings string // why not; the planner reads it at its next turn
+	Note     string // goes into the hand-off of a goal that is met
 }
 
 // News is what a planner has not seen yet.
 type News struct {
-	Main     git.Hash  // the tip it was read at
-	Seen     git.Hash  // the cursor; the zero Hash before the first episode
-	Mark     string    // the caller's own cursor, as of the last episode
-	Open     bool      // the goal is still open
-	Goal     string    // the text of GOAL.md
-	Board    Board     // its own part of the open work
-	Handoffs []Landed  // since the cursor, oldest first
-	Pending  bool      // a plan was submitted and not settled: Episode settles it first
+	Main     git.Hash // the tip it was read at
+	Seen     git.Hash // the cursor; the zero Hash before the first episode
+	Mark     string   // the caller's own cursor, as of the last episode
+	Open     bool     // the goal is still open
+	Goal     string   // the text of GOAL.md
+	Board    Board    // its own part of the open work
+	Handoffs []Landed // since the cursor, oldest first
+	Pending  bool     // a plan was submitted and not settled: Episode settles it first
+	Dropped  []string // own tasks and slices that went without a hand-off since the cursor
+	Changed  bool     // somebody edited the goal since the cursor
+	Findings string   // why the planner's last word was not taken
+	planner  string
 	state    planState // as its ref holds it
+}
+
+// Waits reports whether there is something that the planner has not answered.
+func (n News) Waits() bool {
+	return n.Open && n.Seen.IsZero() || n.Pending || len(n.Handoffs)+len(n.Dropped) > 0 || n.Changed || n.Findings != ""
+}
+
+// Coming reports whether work is open whose end will wake the planner.
+func (n News) Coming() bool {
+	return n.open() > 0
+}
+
+// open counts the planner's own open tasks and slices.
+func (n News) open() int {
+	count := len(n.Board.Tasks)
+	for _, g := range n.Board.Goals {
+		if PlannerOf(g.Planner) == n.planner {
+			count++
+		}
+	}
+	return count
 }
 
 // Landed is one hand-off on main.
@@ -64,8 +110,11 @@ type Landed struct {
 type Episode struct {
 	Seen      git.Hash // the main commit that it planned from
 	Created   []Task
+	Spawned   []Slice
 	Withdrawn []string // paths
 	Finished  bool
+	Findings  string // why its word that the goal is met was not taken
+	Refused   string // why the queue did not take the plan; what it answered is planned for again
 	Entry     string // of the plan's change; empty when it changed nothing on main
 	Landed    git.Hash
 	Cut       Cut // why the conversation ended early; then it planned only what Created says
@@ -94,7 +143,7 @@ func (p *Planner) Read(ctx context.Context) (News, error) {
 	if err != nil {
 		return News{}, err
 	}
-	n := News{Main: main, Seen: state.Seen, Mark: state.Mark, Pending: !state.Plan.IsZero(), state: state}
+	n := News{planner: p.Path, Main: main, Seen: state.Seen, Mark: state.Mark, Pending: !state.Plan.IsZero(), state: state}
 	goal, err := p.Repo.File(main, GoalPath(p.Path))
 	switch {
 	case err == nil:
@@ -102,13 +151,81 @@ func (p *Planner) Read(ctx context.Context) (News, error) {
 	case !errors.Is(err, git.ErrNotFound):
 		return News{}, fmt.Errorf("read the goal of %s: %w", p.Path, err)
 	}
-	board, err := OpenTasks(p.Repo, main, RunOf(p.Path))
+	board, err := p.board(main)
 	if err != nil {
 		return News{}, err
 	}
-	n.Board = board.Of(p.Path)
-	n.Handoffs, err = HandoffsSince(ctx, p.Repo, main, state.Seen, p.Path)
-	return n, err
+	n.Board, n.Findings = board.Of(p.Path), state.Findings
+	if state.Seen == main {
+		return n, nil
+	}
+	if n.Handoffs, err = HandoffsSince(ctx, p.Repo, main, state.Seen, p.Path); err != nil {
+		return News{}, err
+	}
+	return n, p.compare(&n)
+}
+
+func (p *Planner) board(main git.Hash) (Board, error) {
+	if p.Boards != nil {
+		return p.Boards.At(main)
+	}
+	return OpenTasks(p.Repo, main, RunOf(p.Path))
+}
+
+// compare holds the goal and the open work of now against what the planner saw.
+func (p *Planner) compare(n *News) error {
+	if n.Seen.IsZero() {
+		return nil
+	}
+	goal, err := p.lookup(n.Main, GoalPath(p.Path))
+	if err != nil {
+		return fmt.Errorf("read the goal of %s: %w", p.Path, err)
+	}
+	n.Changed = n.Open && !n.state.Goal.IsZero() && n.state.Goal != goal.Hash
+	if n.Pending {
+		return nil // Episode settles that first
+	}
+	had, err := p.had(n.Seen)
+	if err != nil {
+		return fmt.Errorf("read the open work of %s: %w", p.Path, err)
+	}
+	ended := map[string]bool{}
+	for _, h := range n.Handoffs {
+		ended[h.Task] = true
+	}
+	for _, id := range n.state.Gone {
+		ended[id] = true
+	}
+	for _, id := range append(had, n.state.Made...) {
+		if !ended[id] && !n.Board.IsOpen(id) {
+			n.Dropped = append(n.Dropped, id)
+		}
+	}
+	return nil
+}
+
+// had is the planner's own tasks and slices at a commit of main.
+func (p *Planner) had(at git.Hash) ([]string, error) {
+	entries, err := p.Repo.Entries(at, "tasks/"+p.Path)
+	if errors.Is(err, git.ErrNotFound) {
+		return nil, nil
+	}
+	var ids []string
+	for _, e := range entries {
+		name, isTask := strings.CutSuffix(e.Name, ".md")
+		id := p.Path + "/" + name
+		if e.Mode == git.ModeTree {
+			slice, err := p.lookup(at, GoalPath(id)) // a directory without a goal is no slice
+			if err != nil {
+				return nil, err
+			}
+			isTask = !slice.Hash.IsZero()
+		}
+		if isTask && e.Name != "GOAL.md" {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
 }
 
 // HandoffsSince is every hand-off of a planner's own tasks and slices that landed
@@ -150,15 +267,26 @@ func (p *Planner) Episode(ctx context.Context, wake Wake) (Episode, error) {
 	if !news.Open {
 		return Episode{Seen: news.Seen, Finished: true}, nil
 	}
+	defer p.Spawns.settled(p.Path)
 	draft, cut, spent, err := p.converse(ctx, news, wake)
 	if err != nil {
 		return Episode{Spent: spent}, fmt.Errorf("plan %s: %w", p.Path, err)
 	}
-	e := Episode{Seen: news.Main, Created: draft.created, Withdrawn: draft.withdrawn, Finished: draft.finished, Cut: cut, Spent: spent}
+	e := Episode{Seen: news.Main, Cut: cut, Spent: spent}
 	if cut != "" && !draft.changes() {
 		return e, nil // nothing was decided: the cursor stays
 	}
-	next := planState{Seen: news.Main, Mark: wake.Mark, Scratchpad: draft.scratchpad}
+	next := planState{Seen: news.Main, Mark: wake.Mark, Scratchpad: draft.scratchpad, Judged: news.state.Judged}
+	if draft.finished && p.Review != nil {
+		if err := p.review(ctx, news, draft, &next); err != nil {
+			return e, fmt.Errorf("review %s: %w", p.Path, err)
+		}
+	}
+	e.Created, e.Spawned, e.Withdrawn, e.Finished, e.Findings = draft.created, draft.spawned, draft.withdrawn, draft.finished, next.Findings
+	next.Made, next.Gone = draft.made(), draft.gone()
+	if next.Goal, err = p.goalBlob(news.Main, draft); err != nil {
+		return e, fmt.Errorf("plan %s: %w", p.Path, err)
+	}
 	if !draft.changes() {
 		return e, p.writeState(ctx, news.state, next, nil)
 	}
@@ -170,8 +298,42 @@ func (p *Planner) Episode(ctx context.Context, wake Wake) (Episode, error) {
 		return e, fmt.Errorf("plan %s: %w", p.Path, err)
 	}
 	settled, err := p.settle(ctx, next)
+	if settled.Refused != "" {
+		return settled, err
+	}
 	e.Entry, e.Landed = settled.Entry, settled.Landed
 	return e, err
+}
+
+// goalBlob is GOAL.md as the planner leaves it: another one is somebody's edit.
+func (p *Planner) goalBlob(main git.Hash, d *draft) (git.Hash, error) {
+	files, err := d.files()
+	if err != nil {
+		return "", err
+	}
+	if text, wrote := files[GoalPath(p.Path)]; wrote {
+		return p.Repo.WriteBlob([]byte(text))
+	}
+	entry, err := p.lookup(main, GoalPath(p.Path))
+	return entry.Hash, err
+}
+
+// review asks whether the goal is met, as the planner says. If not, the turn
+// ends without it, and what was found is kept for the next.
+func (p *Planner) review(ctx context.Context, n News, d *draft, next *planState) error {
+	r, err := p.Review(ctx, Proposal{Planner: p.Path, Goal: n.Goal, Summary: d.summary, Main: n.Main, Rounds: next.Judged})
+	if err != nil {
+		return err
+	}
+	if r.Met {
+		if r.Note != "" {
+			d.handoff.Notes = append(d.handoff.Notes, r.Note)
+		}
+		return nil
+	}
+	d.finished = false
+	next.Findings, next.Judged = cutDefault(cut(strings.TrimSpace(r.Findings), maxScratchpad), "nothing was said"), next.Judged+1
+	return nil
 }
 
 // settle brings a submitted plan to its end: it waits for the decision, submits
@@ -193,19 +355,24 @@ func (p *Planner) settle(ctx context.Context, state planState) (Episode, error) 
 				return Episode{}, fmt.Errorf("await the plan %s: %w", entry, err)
 			}
 			if decision.State != journal.Landed {
-				if try >= maxRounds || reason(decision) == journal.ReasonSuperseded {
-					return Episode{}, p.dropPlan(ctx, state, decision)
+				next, fits := state, false
+				if try < maxRounds && reason(decision) != journal.ReasonSuperseded {
+					if next, fits, err = p.replan(ctx, state); err != nil {
+						return Episode{}, err
+					}
 				}
-				if state, err = p.replan(ctx, state); err != nil {
-					return Episode{}, err
+				if !fits {
+					return p.dropPlan(ctx, state, decision)
 				}
+				state = next
 				continue
 			}
 			if decision.Landed != nil {
 				landed = *decision.Landed
 			}
 		}
-		done := planState{Seen: state.Seen, Mark: state.Mark, Scratchpad: state.Scratchpad}
+		done := state
+		done.Plan, done.Before, done.MarkBefore = "", "", ""
 		if err := p.writeState(ctx, state, done, nil); err != nil {
 			return Episode{}, err
 		}
@@ -214,15 +381,17 @@ func (p *Planner) settle(ctx context.Context, state planState) (Episode, error) 
 	}
 }
 
-// errPlanRefused says that the queue does not take a plan.
-var errPlanRefused = errors.New("the queue refuses the plan")
-
 // dropPlan forgets a plan that cannot land; the events it answered are planned
 // for again.
-func (p *Planner) dropPlan(ctx context.Context, state planState, d journal.Decision) error {
-	back := planState{Seen: state.Before, Mark: state.MarkBefore, Scratchpad: state.Scratchpad}
-	why := fmt.Errorf("plan %s: %w: %s %s %s", p.Path, errPlanRefused, d.State, reason(d), strings.Join(d.Paths, ", "))
-	return errors.Join(why, p.writeState(ctx, state, back, nil))
+func (p *Planner) dropPlan(ctx context.Context, state planState, d journal.Decision) (Episode, error) {
+	back := state
+	back.Seen, back.Mark, back.Plan, back.Before, back.MarkBefore, back.Made, back.Gone = state.Before, state.MarkBefore, "", "", "", nil, nil
+	why := strings.TrimSpace(fmt.Sprintf("%s %s %s", d.State, reason(d), strings.Join(d.Paths, ", ")))
+	if d.Detail != nil {
+		why += ": " + git.OneLine(*d.Detail)
+	}
+	zerolog.Ctx(ctx).Warn().Str("change", d.Entry).Str("state", why).Msg("plan refused")
+	return Episode{Seen: back.Seen, Refused: why, Settled: true}, p.writeState(ctx, state, back, nil)
 }
 
 // onMain finds the plan made from the main commit seen, if it has landed.
@@ -276,72 +445,4 @@ func (p *Planner) ensureQueued(ctx context.Context, name string, head git.Hash) 
 // planName is the queue branch of a plan: one for each planner and cursor.
 func planName(path string, seen git.Hash) string {
 	return "plan-" + strings.ReplaceAll(path, "/", "-") + "-" + seen.Short()
-}
-
-// describe is the message that wakes the planner.
-func (p *Planner) describe(n News, wake Wake) string {
-	var b strings.Builder
-	section := func(title, text string) {
-		if text = strings.TrimSpace(text); text != "" {
-			b.WriteString("## " + title + "\n\n" + text + "\n\n")
-		}
-	}
-	section("Goal", n.Goal)
-	section("Your scratchpad", n.state.Scratchpad)
-	section(fmt.Sprintf("Open tasks (%d)", len(n.Board.Tasks)), describeBoard(n.Board, p.Path))
-	section("What happened since you last looked", describeEvents(n, wake.Notes))
-	section("Green", wake.Green)
-	section("On its way", wake.Awaits)
-	if n.Seen.IsZero() {
-		b.WriteString("This is the first time you are woken for this goal.\n")
-	}
-	return b.String()
-}
-
-func describeBoard(board Board, self string) string {
-	var b strings.Builder
-	for i, t := range board.Tasks {
-		if i == 300 {
-			fmt.Fprintf(&b, "- … and %d more\n", len(board.Tasks)-i)
-			break
-		}
-		fmt.Fprintf(&b, "- `%s` p%d %s", t.ID, t.Priority, t.Title)
-		if len(t.After) > 0 {
-			fmt.Fprintf(&b, " (after %s)", strings.Join(t.After, ", "))
-		}
-		b.WriteByte('\n')
-	}
-	for _, g := range board.Goals {
-		if g.Planner != self {
-			fmt.Fprintf(&b, "- slice `%s`, owned by its own planner\n", g.Planner)
-		}
-	}
-	for _, m := range board.Malformed {
-		fmt.Fprintf(&b, "- MALFORMED, no worker gets it (withdraw it and write it anew): %s\n", m.Error())
-	}
-	return cmp.Or(b.String(), "None.")
-}
-
-func describeEvents(n News, notes []string) string {
-	var b strings.Builder
-	const most = 64 << 10
-	for _, h := range n.Handoffs {
-		if b.Len() > most {
-			b.WriteString("- … more hand-offs; read main's log if you need them\n")
-			break
-		}
-		fmt.Fprintf(&b, "- `%s` %s: %s (commit %s)\n", h.Task, h.Outcome, h.Subject, h.Commit.Short())
-		for _, list := range lists(&h.Handoff) {
-			for _, value := range *list.values {
-				fmt.Fprintf(&b, "  - %s: %s\n", strings.TrimPrefix(list.key, "Handoff-"), value)
-			}
-		}
-		if body := strings.TrimSpace(h.Body); body != "" {
-			b.WriteString("  " + strings.ReplaceAll(cut(body, 2000), "\n", "\n  ") + "\n")
-		}
-	}
-	for _, note := range notes {
-		b.WriteString("- " + cut(git.OneLine(note), 2000) + "\n")
-	}
-	return cmp.Or(b.String(), "Nothing.")
 }

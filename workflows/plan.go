@@ -4,104 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"greenward/agents"
 	"greenward/green"
 	"greenward/internal/git"
 	"greenward/internal/journal"
 )
-
-// planEvery is the least time between two episodes, so that hand-offs which come
-// together are answered together.
-const planEvery = 500 * time.Millisecond
-
-// Bounds of asking a planner for whom nothing is open and nothing happened.
-const (
-	idleEvery = 250 * time.Millisecond
-	maxIdle   = 8 // about a minute in all
-)
-
-// plan wakes the planner whenever something happened that it has not seen, until
-// the goal is met, the run is stopped, or its budget or time is used up.
-func (r *Run) plan(ctx context.Context, run string, claim agents.Claim) (string, error) {
-	planner, err := r.Planner(run)
-	if err != nil {
-		return "", err
-	}
-	defer planner.Transcript.Close() //nolint:errcheck // every event was written when it was added
-	idle := 0
-	for {
-		heard := r.Moved.Heard()
-		if state, err := r.ended(run); err != nil || state != "" {
-			return state, err
-		}
-		news, err := planner.Read(ctx)
-		if err != nil {
-			return "", err
-		}
-		if !news.Open && !news.Pending {
-			return Done, nil
-		}
-		wake := agents.Wake{Claim: claim}
-		if wake.Notes, wake.Mark, err = r.notes(run, news.Mark); err != nil {
-			return "", err
-		}
-		if wake.Green, wake.Awaits, err = r.greenLines(ctx); err != nil {
-			return "", err
-		}
-		if news.Seen.IsZero() || news.Pending || len(news.Handoffs) > 0 || len(wake.Notes) > 0 {
-			idle = 0
-		} else if asked, err := r.rest(ctx, heard, &idle, len(news.Board.Tasks) > 0 || wake.Awaits != ""); err != nil {
-			return "", err
-		} else if !asked {
-			continue
-		}
-		if err := r.episode(ctx, planner, wake); err != nil {
-			return "", err
-		}
-		if err := wait(ctx, nil, planEvery); err != nil {
-			return "", err
-		}
-	}
-}
-
-// rest waits for news. Where nothing is open or on its way, none will come: then
-// the planner is asked again, ever more seldom, and not for ever, for it would
-// cost tokens and change nothing.
-func (r *Run) rest(ctx context.Context, heard <-chan struct{}, idle *int, coming bool) (ask bool, err error) {
-	if coming {
-		return false, wait(ctx, heard, pollEvery)
-	}
-	if *idle >= maxIdle {
-		return false, fmt.Errorf("the planner was asked %d times with nothing open, and neither plans nor finishes; look at its transcript", *idle)
-	}
-	if err := wait(ctx, heard, idleEvery<<*idle); err != nil {
-		return false, err
-	}
-	select {
-	case <-heard:
-		return false, nil // something moved: look first
-	default:
-	}
-	*idle++
-	return true, nil
-}
-
-func (r *Run) episode(ctx context.Context, planner *agents.Planner, wake agents.Wake) error {
-	episode, err := planner.Episode(ctx, wake)
-	if err != nil {
-		return err
-	}
-	if len(episode.Created)+len(episode.Withdrawn) > 0 || episode.Finished {
-		r.Moved.Ring()
-	}
-	if r.OnPlan != nil {
-		r.OnPlan(episode)
-	}
-	return nil
-}
 
 // ended is the state in which the run must end now; empty: it goes on.
 func (r *Run) ended(run string) (string, error) {
@@ -130,36 +40,59 @@ func (r *Run) ended(run string) (string, error) {
 	return "", nil
 }
 
-// notes tells what happened beside hand-offs since mark: what green did, and
-// what people said. The new mark is how far that goes.
-func (r *Run) notes(run, mark string) (notes []string, next string, err error) {
-	var seenGreen, seenTells int
-	if _, err := fmt.Sscanf(mark, "green=%d tells=%d", &seenGreen, &seenTells); err != nil {
-		seenGreen, seenTells = 0, 0 // no mark yet
+// mark is how far a planner has been told of what happened beside hand-offs.
+type mark struct{ green, tells int }
+
+func parseMark(s string) mark {
+	var m mark
+	if _, err := fmt.Sscanf(s, "green=%d tells=%d", &m.green, &m.tells); err != nil {
+		return mark{} // no mark yet
 	}
-	lines, err := green.ReadLog(r.Hub.Repo)
-	if err != nil {
-		return nil, "", err
-	}
-	for _, l := range lines[min(seenGreen, len(lines)):] {
-		if note := greenNote(l); note != "" {
+	return m
+}
+
+func (m mark) String() string { return fmt.Sprintf("green=%d tells=%d", m.green, m.tells) }
+
+// notes tells a planner what happened beside hand-offs since a mark: what green
+// did, and what people said. The root hears all that green did, the planner of a
+// slice what became of its own tasks' commits. The new mark is how far that goes.
+func (t *tree) notes(planner, since string) (notes []string, next string, err error) {
+	m := parseMark(since)
+	for _, l := range t.green.lines[min(m.green, len(t.green.lines)):] {
+		if note := greenNote(l); note != "" && (planner == t.run || slices.Contains(t.blamed(l), planner)) {
 			notes = append(notes, note)
 		}
 	}
-	controls, err := r.Controls()
+	controls, err := t.Controls()
 	if err != nil {
 		return nil, "", err
 	}
 	told := 0
-	for _, t := range controls.Tells {
-		if t.Run != run {
+	for _, one := range controls.Tells {
+		if one.Run != planner {
 			continue
 		}
-		if told++; told > seenTells {
-			notes = append(notes, fmt.Sprintf("message from %s: %s", t.By, t.Message))
+		if told++; told > m.tells {
+			notes = append(notes, fmt.Sprintf("message from %s: %s", one.By, one.Message))
 		}
 	}
-	return notes, fmt.Sprintf("green=%d tells=%d", len(lines), told), nil
+	return notes, mark{len(t.green.lines), told}.String(), nil
+}
+
+// blamed is the planners whose tasks made the commits that a line of green's log
+// speaks of.
+func (t *tree) blamed(l green.Line) []string {
+	var planners []string
+	for _, c := range l.Culprits {
+		commit, err := t.Hub.Commit(c.Commit)
+		if err != nil {
+			continue // not here: nobody below the root can be told
+		}
+		if task, ok := commit.Trailers().Get("Task"); ok {
+			planners = append(planners, agents.PlannerOf(task))
+		}
+	}
+	return planners
 }
 
 // greenNote is what a planner has to know of one line of green's log; empty for

@@ -32,7 +32,8 @@ type Pool struct {
 	Hire   func(agent, run string) (*agents.Worker, error) // required
 	Name   func(slot int) string                           // required: names of workers, unique on the hub
 	Moved  *Bell                                           // required
-	Pause  func(run string) bool                           // whether no new task is taken; nil: never
+	Pause  func(task string) bool                          // whether it is not taken on now; nil: never
+	Boards *agents.BoardReader                             // nil: one of its own
 	Spent  func(task string) bool                          // whether the budget that covers a task is used up; nil: never
 	OnEnd  func(agents.Ending)
 
@@ -45,6 +46,9 @@ type Pool struct {
 // refused key, or a model that does not exist.
 func (p *Pool) Work(ctx context.Context) error {
 	p.taken = map[string]bool{}
+	if p.Boards == nil {
+		p.Boards = &agents.BoardReader{Repo: p.Repo, Run: p.Run}
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	for slot := range p.Size {
 		g.Go(func() error { return p.slot(ctx, p.Name(slot)) })
@@ -103,12 +107,12 @@ func (p *Pool) next(ctx context.Context, agent string) (agents.Task, agents.Clai
 	if err != nil {
 		return agents.Task{}, agents.Claim{}, false, err
 	}
-	board, err := agents.OpenTasks(p.Repo, tip, p.Run)
+	board, err := p.Boards.At(tip)
 	if err != nil {
 		return agents.Task{}, agents.Claim{}, false, err
 	}
 	for _, task := range board.Ready() {
-		if p.Pause != nil && p.Pause(agents.RunOf(task.ID)) || p.Spent != nil && p.Spent(task.ID) || !p.reserve(task.ID) {
+		if p.Pause != nil && p.Pause(task.ID) || p.Spent != nil && p.Spent(task.ID) || !p.reserve(task.ID) {
 			continue
 		}
 		claim, ok, err := p.claim(ctx, task.ID, agent)

@@ -33,28 +33,37 @@ var errOver = errors.New("the run is over")
 // Run pursues one goal. It can be killed at any moment: the same goal pursued
 // again goes on from what git holds.
 type Run struct {
-	Hub       *git.Hub // required
-	Main      git.Ref  // required
-	Name      string   // the run; empty: the Slug of Goal
-	Goal      string   // required, unless the run has begun
-	Served    bool     // landing, exchange and schedule run elsewhere in this process
-	By        git.Identity
-	Now       func() time.Time // required
-	Claims    *agents.Claims   // required
-	Planner   func(run string) (*agents.Planner, error)
-	Pool      *Pool                                // required
-	Landing   *Landing                             // required
-	Decisions *Decisions                           // required
-	Engine    *green.Engine                        // nil: green is not kept
-	Schedule  *Schedule                            // nil: green is not kept
-	Exchange  *Exchange                            // required
-	Controls  func() (journal.Controls, error)     // required
-	Spent     func(run string) (agents.Sum, error) // required
-	Over      func(run string) error               // an agents.ErrBudget when it is to end; nil: never
-	Tokens    int64                                // budget; 0: none
-	Until     time.Time                            // zero: no end
-	Moved     *Bell                                // required
-	OnPlan    func(agents.Episode)
+	Hub     *git.Hub // required
+	Main    git.Ref  // required
+	Name    string   // the run; empty: the Slug of Goal
+	Goal    string   // required, unless the run has begun
+	Served  bool     // landing, exchange and schedule run elsewhere in this process
+	By      git.Identity
+	Now     func() time.Time                                                   // required
+	Claims  *agents.Claims                                                     // required
+	Planner func(path string) (*agents.Planner, error)                         // required: of the root or of a slice, without a transcript
+	Record  func(agent, run string) (*agents.Transcript, error)                // nil: nothing is recorded
+	Judge   func(ctx context.Context, c agents.Case) (agents.Judgement, error) // nil: the planner's word that the goal is met is taken
+	Order   func(ctx context.Context, verb, arg, reason string) error          // required with Confirm
+	Boards  *agents.BoardReader                                                // nil: one of its own
+	Caps    agents.Caps                                                        // of the tree of planners
+	Stale   time.Duration                                                      // a planner for whom nothing happened that long is woken; 0: 30 minutes
+	// Understand has the planner write how it reads the goal before it plans; with
+	// Confirm nothing goes on until a person resumes the run.
+	Understand, Confirm bool
+	Pool                *Pool                                // required
+	Landing             *Landing                             // required
+	Decisions           *Decisions                           // required
+	Engine              *green.Engine                        // nil: green is not kept
+	Schedule            *Schedule                            // nil: green is not kept
+	Exchange            *Exchange                            // required
+	Controls            func() (journal.Controls, error)     // required
+	Spent               func(run string) (agents.Sum, error) // required
+	Over                func(run string) error               // an agents.ErrBudget when it is to end; nil: never
+	Tokens              int64                                // budget; 0: none
+	Until               time.Time                            // zero: no end
+	Moved               *Bell                                // required
+	OnPlan              func(agents.Episode)
 }
 
 // Summary is how a run stands at its end; it marshals to what `run` prints.
@@ -177,6 +186,14 @@ func (r *Run) work(ctx context.Context, run string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if r.Boards == nil {
+		r.Boards = &agents.BoardReader{Repo: r.Hub.Repo, Run: run}
+	}
+	if r.Confirm {
+		if err := r.hold(ctx, run); err != nil {
+			return "", err
+		}
+	}
 	g, working := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.Claims.Keep(working, claim) })
 	g.Go(func() error { return r.Pool.Work(working) })
@@ -251,6 +268,24 @@ func (r *Run) begin(ctx context.Context, run string) error {
 			return fmt.Errorf("begin %s: its GOAL.md was not taken: %s: %s", run, d.State, text(d.Reason)+" "+text(d.Detail))
 		}
 	}
+}
+
+// hold pauses a run whose goal nobody has read yet: its planner writes how it reads
+// the goal, and a person resumes the run.
+func (r *Run) hold(ctx context.Context, run string) error {
+	tip, err := r.Hub.Resolve(r.Main)
+	if err != nil {
+		return err
+	}
+	goal, err := r.Hub.File(tip, agents.GoalPath(run))
+	if err != nil || agents.Understood(string(goal)) {
+		return err
+	}
+	controls, err := r.Controls()
+	if err != nil || controls.Paused[run] {
+		return err
+	}
+	return r.Order(ctx, journal.VerbPause, run, "how the goal is read waits for a person: "+agents.GoalPath(run))
 }
 
 func text(s *string) string {

@@ -39,6 +39,7 @@ type Facts struct {
 	Detail  string
 	Round   int
 	Rounds  int
+	Slice   bool // the goal is a slice of a larger one
 }
 
 // Check is a command that judges a tree.

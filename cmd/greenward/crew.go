@@ -26,6 +26,7 @@ type crew struct {
 	*engines
 	app        *app
 	claims     *agents.Claims
+	orders     *workflows.Orders
 	workspaces *agents.Workspaces
 	asked      *workflows.Bell
 	moved      *workflows.Bell
@@ -49,8 +50,9 @@ func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*
 		workspaces: &agents.Workspaces{Repo: e.hub.Repo, State: e.hub.State(), Self: self, Now: a.now, Main: e.main},
 	}
 	c.claims.Own = func(holder string) bool {
-		return prefix == "" && (holder == "planner" || strings.HasPrefix(holder, "worker-"))
+		return prefix == "" && (strings.HasPrefix(holder, "planner") || strings.HasPrefix(holder, "worker-"))
 	}
+	c.orders = &workflows.Orders{Repo: e.hub.Repo, Trusted: append([]string{e.signer.Public()}, e.policy.Green.Signers...)}
 	if c.env, err = a.workEnv(e.place); err != nil {
 		return nil, err
 	}
@@ -118,19 +120,35 @@ func (c *crew) worker(agent, run string) (*agents.Worker, error) {
 	}, nil
 }
 
-func (c *crew) planner(run string) (*agents.Planner, error) {
+// planner is that of a run, or of a slice of one.
+func (c *crew) planner(path string) (*agents.Planner, error) {
 	role, name := c.role("planner")
 	if c.client == nil {
 		return nil, fmt.Errorf("plan: %w", errNoModel)
 	}
-	t, err := c.transcript("planner", run)
-	if err != nil {
-		return nil, err
+	agent := "planner"
+	if at := strings.LastIndexByte(path, '/'); at >= 0 {
+		agent += "-" + path[at+1:]
 	}
 	return &agents.Planner{
-		Repo: c.hub.Repo, Main: c.main, Path: run, Agent: "planner", Client: c.account.Client(c.client, run, true), Workspaces: c.workspaces, Landings: c.decisions(),
-		Now: c.app.now, Rand: rand.Reader, Model: name, Effort: role.Effort, Limits: c.limits(), Checks: c.facts(), Workers: c.policy.Agents.Workers, Transcript: t,
+		Repo: c.hub.Repo, Main: c.main, Path: path, Agent: agent, Client: c.account.Client(c.client, path, true), Workspaces: c.workspaces, Landings: c.decisions(),
+		Now: c.app.now, Rand: rand.Reader, Model: name, Effort: role.Effort, Limits: c.limits(), Checks: c.facts(), Workers: c.policy.Agents.Workers,
 	}, nil
+}
+
+// judge looks whether a goal is met.
+func (c *crew) judge(ctx context.Context, what agents.Case) (out agents.Judgement, err error) {
+	role, name := c.role("judge")
+	t, err := c.transcript("judge", what.Run)
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	j := &agents.Judge{
+		Repo: c.hub.Repo, Client: c.account.Client(c.client, what.Run, true), Workspaces: c.workspaces, Now: c.app.now, Model: name, Effort: role.Effort, Limits: c.limits(),
+		Checks: c.facts(), Env: c.env, Transcript: t,
+	}
+	return j.Judge(ctx, what)
 }
 
 func (c *crew) decisions() *workflows.Decisions {
@@ -143,21 +161,26 @@ func (c *crew) pool(run string, size int) *workflows.Pool {
 		Repo: c.hub.Repo, Main: c.main, Run: run, Size: size, Claims: c.claims, Hire: c.worker, Moved: c.moved,
 		Spent: func(task string) bool { return errors.Is(c.account.Over(task), agents.ErrBudget) },
 		Name:  func(slot int) string { return fmt.Sprintf("%sworker-%03d", c.prefix, slot+1) },
-		Pause: func(run string) bool {
+		Pause: func(task string) bool {
 			controls, err := c.controls()
-			return err == nil && (controls.Paused[run] || controls.Stopped[run])
+			return err == nil && workflows.IsPaused(controls, task)
 		},
 	}
 }
 
-func (c *crew) controls() (journal.Controls, error) {
-	return journal.ReadControls(c.hub.Repo, append([]string{c.signer.Public()}, c.policy.Green.Signers...))
+func (c *crew) controls() (journal.Controls, error) { return c.orders.Read() }
+
+// order steers as this hub.
+func (c *crew) order(ctx context.Context, verb, arg, reason string) error {
+	by := git.Identity{Name: "greenward", Email: "greenward@localhost", When: c.app.now()}
+	return journal.Control(ctx, c.hub.Repo, c.signer, journal.Order{Verb: verb, Arg: arg, Reason: reason, By: by})
 }
 
 // run pursues a goal with this crew.
 func (c *crew) run(goal string, workers int, by git.Identity) *workflows.Run {
 	r := &workflows.Run{
 		Hub: c.hub, Main: c.main, Goal: goal, By: by, Now: c.app.now, Claims: c.claims, Planner: c.planner, Pool: c.pool(workflows.Slug(goal), workers),
+		Record: c.transcript, Judge: c.judge, Order: c.order, Understand: true,
 		Landing:   &workflows.Landing{Lander: c.lander, Asked: c.asked, Moved: c.moved},
 		Decisions: c.decisions(), Exchange: c.exchange, Controls: c.controls, Spent: c.spent(), Over: c.account.Over, Tokens: c.policy.Agents.Budget.Tokens, Moved: c.moved,
 	}

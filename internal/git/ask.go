@@ -70,8 +70,17 @@ func (r *Repo) RevParse(ctx context.Context, rev string) (Hash, error) {
 // ChangedPaths lists the paths that differ between two commits or trees, both
 // sides of a rename, in git's order.
 func (r *Repo) ChangedPaths(_ context.Context, from, to Hash) ([]string, error) {
+	return r.ChangedFiles(from, to)
+}
+
+// ChangedFiles is ChangedPaths, which starts no process; the zero Hash is a tree
+// without entries.
+func (r *Repo) ChangedFiles(from, to Hash) ([]string, error) {
 	var trees [2]Hash
 	for i, h := range []Hash{from, to} {
+		if h.IsZero() {
+			continue
+		}
 		var err error
 		if trees[i], err = r.TreeOf(h); err != nil {
 			return nil, fmt.Errorf("compare %s with %s: %w", from.Short(), to.Short(), err)

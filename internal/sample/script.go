@@ -50,6 +50,13 @@ func (s Script) latency(r modeltest.Request) time.Duration {
 
 func (s Script) play(r modeltest.Request) modeltest.Reply {
 	switch {
+	case r.Offers("verdict"):
+		return at([]modeltest.Reply{
+			modeltest.Use(call("shell", map[string]any{"command": "ls conv seq geom text"})),
+			modeltest.Use(call("verdict", map[string]any{"met": true, "findings": []string{"every package of the goal is there and has tests", "the catalogue lists what was added"}})),
+		}, turns(r))
+	case r.Offers("create_tasks") && strings.Contains(r.FirstUser(), "of which yours is a slice"):
+		return s.slice(r)
 	case r.Offers("create_tasks"):
 		return s.planner(r)
 	case r.Offers("submit_fix"):
@@ -99,9 +106,53 @@ func (s Script) planner(r modeltest.Request) modeltest.Reply {
 		steps = []modeltest.Reply{modeltest.Use(tasks(second())), modeltest.Use(note(noteAgain))}
 	case strings.Contains(told, notePlanned):
 	default:
-		steps = []modeltest.Reply{modeltest.Use(call("read", map[string]any{"path": "README.md"})), modeltest.Use(tasks(first(s.Tasks)), note(notePlanned))}
+		own, slice := split(first(s.Tasks))
+		steps = []modeltest.Reply{
+			modeltest.Use(call("read", map[string]any{"path": "README.md"}), understand()),
+			modeltest.Use(tasks(own), spawn(slice), note(notePlanned)),
+		}
 	}
 	return at(append(steps, wait), turns(r))
+}
+
+// split gives the text helpers to a planner of their own.
+func split(jobs []job) (own, slice []job) {
+	for _, j := range jobs {
+		if strings.HasPrefix(j.slug, "text-") && !j.broken {
+			slice = append(slice, j)
+			continue
+		}
+		own = append(own, j)
+	}
+	return own, slice
+}
+
+func understand() modeltest.Call {
+	return call("understand", map[string]any{
+		"assumptions": []string{"only the standard library is used"}, "non_goals": []string{"a command line"},
+		"success": []string{"go vet ./... and go test ./... pass on green"}, "measures": []string{"nothing: the goal names no numbers"},
+	})
+}
+
+func spawn(slice []job) modeltest.Call {
+	var lines []string
+	for _, j := range slice {
+		lines = append(lines, "- "+j.title)
+	}
+	return call("spawn_planner", map[string]any{"title": "Text helpers", "goal": "The helpers for text, each with a test:\n\n" + strings.Join(lines, "\n")})
+}
+
+// slice plays the planner of the text helpers.
+func (s Script) slice(r modeltest.Request) modeltest.Reply {
+	wait := modeltest.Use(call("wait", map[string]any{"reason": "work is on its way"}))
+	switch told := r.FirstUser(); {
+	case !strings.Contains(told, notePlanned):
+		_, jobs := split(first(s.Tasks))
+		return at([]modeltest.Reply{modeltest.Use(tasks(jobs), call("scratchpad", map[string]any{"text": notePlanned})), wait}, turns(r))
+	case strings.Contains(told, "## Open tasks (0)"):
+		return at([]modeltest.Reply{modeltest.Use(call("finish", map[string]any{"summary": "the text helpers are there", "notes": []string{"all handed off"}})), wait}, turns(r))
+	}
+	return wait
 }
 
 func tasks(jobs []job) modeltest.Call {

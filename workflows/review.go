@@ -1,0 +1,83 @@
+package workflows
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"greenward/agents"
+	"greenward/green"
+	"greenward/internal/git"
+)
+
+// maxJudged is how often a planner's word may be found untrue before the run ends
+// as failed: it would go on for ever.
+const maxJudged = 5
+
+// errFutile says that going on would not help.
+type errFutile struct{ why string }
+
+func (e *errFutile) Error() string { return e.why }
+
+// review looks at a goal that its planner holds to be met. Green first follows
+// main as far as it can; then the judge looks at green, not at claims.
+func (t *tree) review(ctx context.Context, p agents.Proposal) (agents.Review, error) {
+	if t.Judge == nil {
+		return agents.Review{Met: true}, nil
+	}
+	at, stands, err := t.released(ctx, p.Main)
+	if err != nil {
+		return agents.Review{}, err
+	}
+	j, err := t.Judge(ctx, agents.Case{Run: t.run, At: at, Goal: p.Goal, Claimed: p.Summary, Green: stands})
+	if err != nil {
+		return agents.Review{}, err
+	}
+	switch {
+	case !j.Known:
+		return agents.Review{Met: true, Note: "the judge came to no verdict; the planner's word was taken"}, nil
+	case j.Met:
+		return agents.Review{Met: true, Note: git.OneLine(fmt.Sprintf("judged on %s: %s", at.Short(), strings.Join(j.Findings, "; ")))}, nil
+	case p.Rounds+1 >= maxJudged:
+		return agents.Review{}, &errFutile{fmt.Sprintf("the planner said %d times that the goal is met, and the judge found each time that it is not: %s", maxJudged, strings.Join(j.Findings, "; "))}
+	}
+	return agents.Review{Findings: "- " + strings.Join(j.Findings, "\n- ")}, nil
+}
+
+// released is the commit that is judged, and how green stands: green when it is
+// kept and has followed, else main as the planner saw it.
+func (t *tree) released(ctx context.Context, main git.Hash) (git.Hash, string, error) {
+	if t.Engine == nil {
+		return main, "Nothing is called green here: no checks are configured.", nil
+	}
+	for range 6 {
+		status, err := t.Engine.Status(ctx)
+		if err != nil {
+			return "", "", err
+		}
+		if status.Behind == 0 || status.Hold != nil {
+			break
+		}
+		result, err := t.Engine.Cycle(ctx)
+		if err != nil {
+			return "", "", fmt.Errorf("bring green to where the judge looks: %w", err)
+		}
+		if t.Schedule != nil && t.Schedule.OnTick != nil {
+			t.Schedule.OnTick(result)
+		}
+		if result.Action == green.ActionNone {
+			if err := wait(ctx, t.Moved.Heard(), pollEvery); err != nil { // another cycle is at it
+				return "", "", err
+			}
+		}
+	}
+	stands, _, err := t.greenLines(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	tip, err := t.Hub.Tip(t.Engine.Green)
+	if tip.IsZero() {
+		return main, stands + " There is no green yet; this is main.", err
+	}
+	return tip, stands, err
+}

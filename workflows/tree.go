@@ -1,0 +1,556 @@
+package workflows
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"greenward/agents"
+	"greenward/green"
+	"greenward/internal/git"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+)
+
+// planEvery is the least time between two episodes of a planner, so that
+// hand-offs which come together are answered together.
+const planEvery = 500 * time.Millisecond
+
+// Bounds of asking a planner for whom nothing is open and nothing happened.
+const (
+	idleEvery = 250 * time.Millisecond
+	maxIdle   = 8 // about a minute in all
+)
+
+// Bounds of planners that get nowhere.
+const (
+	maxTrouble   = 5  // episodes in a row that ended in an error, or with a plan that was refused
+	maxFruitless = 20 // hand-offs in a row, all blocked or failed
+	maxStale     = 4  // times that the root was woken for nothing but the time that passed
+	planSlots    = 8  // conversations of planners at once
+	defaultStale = 30 * time.Minute
+)
+
+// tree is the planners of one run at work: the root and, below it, one for every
+// slice whose GOAL.md is on main. One goroutine decides who is woken; each episode
+// runs in its own. A planner sleeps until something of its own happened: a
+// hand-off, a message, an edit of its goal, a task that was dropped, what green did
+// about its tasks, or nothing at all for too long. There is no barrier: a planner
+// plans on while the planners and workers below it live.
+type tree struct {
+	*Run
+	run    string
+	root   agents.Claim
+	spawns *agents.Spawns
+	nodes  map[string]*node
+	ends   chan episodeEnd
+
+	main  git.Hash        // as it was looked at last
+	open  map[string]bool // what was open then
+	green greenSight
+	told  int // messages seen
+
+	progress  time.Time // when something was handed off, or planned
+	fruitless int       // hand-offs in a row that brought nothing
+}
+
+// greenSight is green's log as it was read last.
+type greenSight struct {
+	tip   git.Hash
+	lines []green.Line
+}
+
+// node is one planner.
+type node struct {
+	path    string
+	planner *agents.Planner
+	goal    string
+	busy    bool
+	news    bool // something may have happened that it has not answered
+	idle    int
+	giveUp  string // why its slice is handed back in its place
+	trouble int
+	refusal string // why the queue did not take its last plan
+	next    time.Time
+	last    time.Time // when its last episode ended
+	stale   int       // times in a row that it was woken for nothing else
+}
+
+type episodeEnd struct {
+	node    *node
+	episode agents.Episode
+	held    bool // its claim is held by somebody else
+	err     error
+}
+
+// plan keeps the planners going until the goal is met, the run is stopped, or its
+// budget or time is used up.
+func (r *Run) plan(ctx context.Context, run string, claim agents.Claim) (string, error) {
+	t := &tree{
+		Run: r, run: run, root: claim, spawns: &agents.Spawns{}, nodes: map[string]*node{}, ends: make(chan episodeEnd, planSlots),
+		open: map[string]bool{}, progress: r.Now(),
+	}
+	g, working := errgroup.WithContext(ctx)
+	state := ""
+	g.Go(func() error {
+		var err error
+		if state, err = t.watch(working, g); err == nil {
+			err = errOver
+		}
+		return err
+	})
+	err := g.Wait()
+	if errors.Is(err, errOver) {
+		err = nil
+	}
+	return state, err
+}
+
+// watch is the loop of the tree.
+func (t *tree) watch(ctx context.Context, g *errgroup.Group) (string, error) {
+	for {
+		heard := t.Moved.Heard()
+		if state, err := t.ended(t.run); err != nil || state != "" {
+			return state, err
+		}
+		if err := t.look(ctx); err != nil {
+			return "", err
+		}
+		done, err := t.wake(ctx, g)
+		if err != nil {
+			return "", err
+		}
+		if done {
+			return t.verdict(ctx)
+		}
+		if err := t.hopeless(); err != nil {
+			return "", err
+		}
+		timer := time.NewTimer(t.untilDue())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return "", context.Cause(ctx)
+		case <-heard:
+		case end := <-t.ends:
+			err = t.settle(ctx, end)
+		case <-timer.C:
+		}
+		timer.Stop()
+		if err != nil {
+			return "", err
+		}
+	}
+}
+
+// verdict is how a run ended whose goal is no longer open: met, or taken away by
+// somebody who removed its file.
+func (t *tree) verdict(ctx context.Context) (string, error) {
+	met, err := t.over(ctx, t.run)
+	if err != nil || met {
+		return Done, err
+	}
+	return Stopped, nil
+}
+
+// hopeless ends a run that gets nowhere, honestly.
+func (t *tree) hopeless() error {
+	if t.fruitless >= maxFruitless {
+		return &errFutile{fmt.Sprintf("the last %d hand-offs brought nothing (blocked or failed): look at their notes with greenward handoffs, then run the goal again", t.fruitless)}
+	}
+	still := t.Now().Sub(t.progress)
+	if root := t.nodes[t.run]; root != nil && root.stale >= maxStale && still >= maxStale*cmp.Or(t.Stale, defaultStale) {
+		return &errFutile{fmt.Sprintf("nothing was planned, handed off or landed for %s: run the goal again when what stands in the way is gone", still.Round(time.Minute))}
+	}
+	return nil
+}
+
+// untilDue is how long nobody is due, as far as clocks can tell.
+func (t *tree) untilDue() time.Duration {
+	least := pollEvery
+	for _, n := range t.nodes {
+		if n.news && !n.busy {
+			least = min(least, max(time.Millisecond, n.next.Sub(t.Now())))
+		}
+	}
+	return least
+}
+
+// wake starts episodes for planners that are due. done: the root's goal is no
+// longer open, and nothing of it is on its way.
+func (t *tree) wake(ctx context.Context, g *errgroup.Group) (done bool, err error) {
+	busy := 0
+	for _, n := range t.nodes {
+		if n.busy {
+			busy++
+		}
+	}
+	var paths []string
+	for path, n := range t.nodes {
+		if !n.busy && (n.news || t.isStale(n)) && !n.next.After(t.Now()) {
+			paths = append(paths, path)
+		}
+	}
+	slices.SortFunc(paths, func(a, b string) int { // who was left waiting longest comes first
+		return cmp.Or(t.nodes[a].last.Compare(t.nodes[b].last), cmp.Compare(a, b))
+	})
+	for _, path := range paths {
+		if busy >= planSlots {
+			break
+		}
+		n := t.nodes[path]
+		started, over, err := t.consider(ctx, g, n)
+		if err != nil {
+			return false, err
+		}
+		if over && path == t.run {
+			return true, nil
+		}
+		if over {
+			delete(t.nodes, path)
+		}
+		if started {
+			busy++
+		}
+	}
+	return false, nil
+}
+
+func (t *tree) isStale(n *node) bool {
+	return !n.last.IsZero() && t.Now().Sub(n.last) >= cmp.Or(t.Stale, defaultStale)
+}
+
+// consider reads what a planner has not seen and wakes it, if there is anything.
+func (t *tree) consider(ctx context.Context, g *errgroup.Group, n *node) (started, over bool, err error) {
+	news, err := n.planner.Read(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	if !news.Open && !news.Pending {
+		return false, true, nil
+	}
+	if paused, err := t.paused(n.path); err != nil || paused && !news.Pending && !t.mayRead(news) {
+		n.next = t.Now().Add(pollEvery)
+		return false, false, err
+	}
+	wake := agents.Wake{}
+	if wake.Notes, wake.Mark, err = t.notes(n.path, news.Mark); err != nil {
+		return false, false, err
+	}
+	if wake.Green, wake.Awaits, err = t.greenLines(ctx); err != nil {
+		return false, false, err
+	}
+	if n.path != t.run {
+		wake.Awaits = "" // the root waits for green; a slice is over when its own work is
+	}
+	if n.refusal != "" {
+		wake.Notes = append(wake.Notes, "your last plan was not taken: "+n.refusal)
+	}
+	switch coming := news.Coming() || wake.Awaits != ""; {
+	case n.giveUp != "":
+	case news.Waits() || len(wake.Notes) > 0:
+		n.idle, n.stale = 0, 0
+	case coming && t.isStale(n):
+		n.stale++
+		wake.Notes = append(wake.Notes, fmt.Sprintf("nothing has happened here for %s; look whether what is open still makes sense", t.Now().Sub(n.last).Round(time.Minute)))
+	case coming:
+		n.news = false
+		return false, false, nil
+	default:
+		// Nothing is open or on its way, so nothing would ever wake it: it is asked
+		// again, ever more seldom, and not for ever.
+		if n.idle++; n.idle > maxIdle {
+			n.giveUp = fmt.Sprintf("its planner was asked %d times with nothing open, and neither planned nor finished", maxIdle)
+		}
+		if n.giveUp != "" && n.path == t.run {
+			return false, false, errors.New(n.giveUp + "; look at its transcript")
+		}
+	}
+	n.busy = true
+	g.Go(func() error {
+		end := t.episode(ctx, n, wake)
+		select {
+		case t.ends <- end:
+		case <-ctx.Done():
+		}
+		return nil
+	})
+	return true, false, nil
+}
+
+// mayRead reports whether a planner may be woken though its run is paused: a
+// person waits to see how it reads the goal.
+func (t *tree) mayRead(n agents.News) bool { return t.Confirm && n.Open && !agents.Understood(n.Goal) }
+
+func (t *tree) paused(path string) (bool, error) {
+	controls, err := t.Controls()
+	return err == nil && IsPaused(controls, path), err
+}
+
+// episode wakes one planner, under its claim.
+func (t *tree) episode(ctx context.Context, n *node, wake agents.Wake) episodeEnd {
+	end := episodeEnd{node: n}
+	wake.Claim = t.root
+	if n.path != t.run {
+		claim, err := t.Claims.Take(ctx, n.path, n.planner.Agent)
+		if errors.Is(err, agents.ErrHeld) {
+			end.held = true
+			return end
+		}
+		if err != nil {
+			end.err = err
+			return end
+		}
+		held, stop := context.WithCancelCause(ctx)
+		kept := make(chan struct{})
+		go func() {
+			defer close(kept)
+			if err := t.Claims.Keep(held, claim); err != nil {
+				stop(err)
+			}
+		}()
+		wake.Claim = claim
+		defer func() {
+			stop(nil)
+			<-kept
+			if err := t.Claims.Release(context.WithoutCancel(ctx), claim); err != nil && !errors.Is(err, agents.ErrClaimLost) {
+				zerolog.Ctx(ctx).Warn().Err(err).Str("task", n.path).Msg("claim kept")
+			}
+		}()
+		ctx = held
+	}
+	if t.Record != nil {
+		transcript, err := t.Record(n.planner.Agent, t.run)
+		if err != nil {
+			end.err = err
+			return end
+		}
+		n.planner.Transcript = transcript
+		defer func() { end.err = errors.Join(end.err, transcript.Close()) }()
+	}
+	if n.giveUp != "" {
+		end.episode, end.err = n.planner.GiveUp(ctx, wake.Claim, n.giveUp)
+		return end
+	}
+	end.episode, end.err = n.planner.Episode(ctx, wake)
+	return end
+}
+
+// settle takes the end of an episode.
+func (t *tree) settle(ctx context.Context, end episodeEnd) error {
+	n := end.node
+	n.busy, n.refusal, n.news = false, "", true
+	n.last = t.Now()
+	n.next = n.last.Add(planEvery)
+	switch {
+	case end.held:
+		return nil
+	case end.err != nil:
+		if fatal(end.err) {
+			return end.err
+		}
+		if n.trouble++; n.trouble >= maxTrouble && n.path == t.run {
+			return fmt.Errorf("%d times in a row: %w", n.trouble, end.err)
+		}
+		if errors.Is(end.err, agents.ErrBudget) || n.trouble >= maxTrouble {
+			n.giveUp = git.OneLine(end.err.Error()) // one slice fails, the rest goes on
+		}
+		zerolog.Ctx(ctx).Warn().Err(end.err).Str("task", n.path).Int("try", n.trouble).Msg("planner stumbled")
+		n.next = n.last.Add(time.Duration(n.trouble) * planEvery)
+		return nil
+	case end.episode.Refused != "":
+		if n.trouble++; n.trouble >= maxTrouble {
+			return fmt.Errorf("plan %s: the queue refused %d plans in a row: %s", n.path, n.trouble, end.episode.Refused)
+		}
+		n.refusal = end.episode.Refused
+	default:
+		n.trouble = 0
+	}
+	if n.idle > 0 {
+		n.next = n.last.Add(idleEvery << n.idle)
+	}
+	e := end.episode
+	if len(e.Created)+len(e.Spawned)+len(e.Withdrawn) > 0 || e.Finished {
+		n.idle, t.progress = 0, n.last
+		n.next = n.last.Add(planEvery)
+		t.Moved.Ring()
+	}
+	if t.OnPlan != nil {
+		t.OnPlan(e)
+	}
+	return nil
+}
+
+// look reads what moved since the last look, and marks whom it concerns.
+func (t *tree) look(ctx context.Context) error {
+	if err := t.lookAtMain(ctx); err != nil {
+		return err
+	}
+	return t.lookAside()
+}
+
+func (t *tree) lookAtMain(ctx context.Context) error {
+	main, err := t.Hub.Resolve(t.Main)
+	if err != nil || main == t.main {
+		return err
+	}
+	board, err := t.Boards.At(main)
+	if err != nil {
+		return err
+	}
+	ended, err := t.handoffs(ctx, main)
+	if err != nil {
+		return err
+	}
+	goals := map[string]bool{}
+	for _, goal := range board.Goals {
+		if agents.RunOf(goal.Planner) != t.run {
+			continue
+		}
+		goals[goal.Planner] = true
+		if err := t.meet(goal); err != nil {
+			return err
+		}
+	}
+	if err := t.meetRoot(); err != nil {
+		return err
+	}
+	for path, n := range t.nodes {
+		if !goals[path] {
+			n.news = true // its goal went: it is asked once more whether something of it is on its way
+		}
+	}
+	now := map[string]bool{}
+	for _, task := range board.Tasks {
+		now[task.ID] = true
+	}
+	for id := range t.open {
+		if !now[id] && !ended[id] && !board.IsOpen(id) {
+			if err := t.dropped(ctx, id); err != nil {
+				return err
+			}
+		}
+	}
+	t.main, t.open = main, now
+	return nil
+}
+
+// handoffs marks the planners to whom something was handed off since the last
+// look, and tells which tasks ended that way.
+func (t *tree) handoffs(ctx context.Context, main git.Hash) (map[string]bool, error) {
+	hashes, err := t.Hub.RevList(ctx, []git.Hash{main}, []git.Hash{t.main}, "--reverse", "--grep=^Handoff: ", "--extended-regexp")
+	if err != nil {
+		return nil, fmt.Errorf("list hand-offs: %w", err)
+	}
+	ended := map[string]bool{}
+	for _, hash := range hashes {
+		c, err := t.Hub.Commit(hash)
+		if err != nil {
+			return nil, err
+		}
+		h, err := agents.ParseHandoff(c.Trailers())
+		if err != nil || agents.RunOf(h.Task) != t.run {
+			continue // no hand-off of this run
+		}
+		ended[h.Task] = true
+		t.progress = t.Now()
+		if t.fruitless++; h.Outcome == agents.Done || h.Outcome == agents.Partial {
+			t.fruitless = 0
+		}
+		if n, known := t.nodes[agents.PlannerOf(h.Task)]; known {
+			n.news = true
+		}
+	}
+	return ended, nil
+}
+
+// meet makes the planner of a goal that is open, and marks it when the goal's text
+// has changed.
+func (t *tree) meet(goal agents.Goal) error {
+	n, known := t.nodes[goal.Planner]
+	if known && n.goal == goal.Text {
+		return nil
+	}
+	if !known {
+		p, err := t.Planner(goal.Planner)
+		if err != nil {
+			return err
+		}
+		p.Boards, p.Spawns, p.Caps = t.Boards, t.spawns, t.Caps
+		if goal.Planner == t.run {
+			p.Understand, p.Confirm = t.Understand, t.Confirm
+			p.Review = t.review
+		}
+		n = &node{path: goal.Planner, planner: p}
+		t.nodes[goal.Planner] = n
+	}
+	n.goal, n.news = goal.Text, true
+	return nil
+}
+
+// meetRoot makes the root's planner where its goal has ended already: a plan of an
+// earlier life may still have to be settled.
+func (t *tree) meetRoot() error {
+	if _, known := t.nodes[t.run]; known {
+		return nil
+	}
+	return t.meet(agents.Goal{Planner: t.run})
+}
+
+// dropped tells the planner of a task that somebody removed without a hand-off, and
+// ends the work on it.
+func (t *tree) dropped(ctx context.Context, id string) error {
+	if n, known := t.nodes[agents.PlannerOf(id)]; known {
+		n.news = true
+	}
+	claim, err := t.Claims.Read(id)
+	if errors.Is(err, git.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.Claims.Release(ctx, claim); err != nil && !errors.Is(err, agents.ErrClaimLost) {
+		return err
+	}
+	zerolog.Ctx(ctx).Info().Str("task", id).Msg("task dropped")
+	return nil
+}
+
+// lookAside marks those whom green's log and people's orders concern.
+func (t *tree) lookAside() error {
+	tip, err := t.Hub.Tip(git.GreenLog)
+	if err != nil {
+		return err
+	}
+	if tip != t.green.tip {
+		lines, err := green.ReadLog(t.Hub.Repo)
+		if err != nil {
+			return err
+		}
+		for _, l := range lines[min(len(t.green.lines), len(lines)):] {
+			for _, planner := range append(t.blamed(l), t.run) {
+				if n, known := t.nodes[planner]; known {
+					n.news = true
+				}
+			}
+		}
+		t.green = greenSight{tip, lines}
+	}
+	controls, err := t.Controls()
+	if err != nil {
+		return err
+	}
+	for _, tell := range controls.Tells[min(t.told, len(controls.Tells)):] {
+		if n, known := t.nodes[strings.TrimSuffix(tell.Run, "/")]; known {
+			n.news = true
+		}
+	}
+	t.told = len(controls.Tells)
+	return nil
+}
