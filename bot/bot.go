@@ -16,79 +16,11 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"greenward/bot/bors"
+	"greenward/bot/limit"
 	"greenward/internal/git"
 	"greenward/internal/journal"
 )
-
-// ErrMoved is what Queue.Submit answers when the source no longer shows the head
-// that was approved. Nothing was queued, and the bot looks again.
-var ErrMoved = errors.New("the pull request has another head now")
-
-// Change is an approved head of a pull request.
-type Change struct {
-	Name   string   // the queue branch's name, such as pr-12
-	Head   git.Hash // the approved commit, never a later one
-	Source git.Ref  // where the remote shows it: refs/pull/12/head
-}
-
-// Outcome is what the queue says of one entry.
-type Outcome struct {
-	State  string // "" (no such entry), waiting, building, landed, ejected or withdrawn
-	Landed git.Hash
-	Reason string
-	Detail string
-	With   string
-	Paths  []string
-	At     time.Time // of the decision
-}
-
-// Queue is where approved changes wait to land. Every call may be repeated.
-type Queue interface {
-	// Submit makes queue/<Name> point at Head, fetching it from Source first.
-	// Submitting what is already there changes nothing. ErrMoved: Source shows another commit.
-	Submit(ctx context.Context, c Change) error
-	// Withdraw drops queue/<name> if it still waits at head.
-	Withdraw(ctx context.Context, name string, head git.Hash) error
-	// Outcome says what became of head under that name.
-	Outcome(ctx context.Context, name string, head git.Hash) (Outcome, error)
-}
-
-// Request is one demand for a run that came from an issue.
-type Request struct {
-	Issue   int
-	Trigger string // label-<event> or comment-<id>, fit for refs/greenward/seen/<issue>-<trigger>
-	Goal    string // the issue's text: data, never instructions to a shell, a ref or a trailer
-	By      string // login of who asked
-}
-
-// Runs pursues goals. Every call may be repeated.
-type Runs interface {
-	// Start begins the run, together with its ref under refs/greenward/seen/, in one
-	// step: where that ref is, it does nothing.
-	Start(ctx context.Context, r Request) error
-	// Seen reports whether that ref is there.
-	Seen(ctx context.Context, issue int, trigger string) (bool, error)
-}
-
-// Secret is text that prints as dots.
-type Secret string
-
-// String hides the secret.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return "••••"
-}
-
-// GoString hides the secret.
-func (s Secret) GoString() string { return s.String() }
-
-// MarshalText hides the secret in JSON and in logs.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// Reveal is the secret itself.
-func (s Secret) Reveal() string { return string(s) }
 
 // Config is what main tells the bot.
 type Config struct {
@@ -108,10 +40,13 @@ type Config struct {
 	Poll  time.Duration // a lost webhook costs this much; default 1 minute
 	Pause time.Duration // between two writes; default 1 second
 
-	Dir       string   // required: where memory and intents live
-	Queue     Queue    // required
-	Runs      Runs     // nil: issues are left alone
-	Evidence  Evidence // nil: GitHub's own checks are not read
+	Dir       string         // required: where memory and intents live
+	Queue     Queue          // required
+	Orders    Orders         // nil: nobody steers from a comment
+	Trials    Trials         // nil: nothing is tried
+	Limits    *limit.Limiter // nil: one of its own; repositories of one installation share one
+	Runs      Runs           // nil: issues are left alone
+	Evidence  Evidence       // nil: GitHub's own checks are not read
 	Now       func() time.Time
 	Transport http.RoundTripper // nil: the default one
 }
@@ -139,19 +74,24 @@ type Bot struct {
 	cfg     Config
 	effects *journal.Local
 	wake    chan struct{}
+	moved   chan struct{}
 
 	mu     sync.Mutex // held by a reconcile
 	mem    *memory
 	client *client
 	read   map[int]reading
 	asked  map[git.Hash]time.Time // when the checks of a commit were read last
+	heard  map[git.Hash]told
 	swept  time.Time
+	waits  time.Duration     // until the next report may be written; 0: none is left
+	rules  map[string]*rules // of base branches
+	carry  bors.Config       // main's bors.toml, as of this reconcile
+	checks bool              // main's policy checks what lands, or says that nothing needs it
 
 	statsMu sync.Mutex
 	stats   Stats
-	hints   map[int]bool      // pull requests that webhooks named
-	named   map[git.Hash]bool // commits that webhooks named
-	good    time.Time         // the end of the last reconcile without an error
+	hints   hints
+	good    time.Time // the end of the last reconcile without an error
 }
 
 // New opens the bot's memory. Nothing is asked of GitHub before Run or Reconcile.
@@ -177,7 +117,28 @@ func New(cfg Config) (*Bot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Bot{cfg: cfg, effects: effects, wake: make(chan struct{}, 1), mem: mem, read: map[int]reading{}}, nil
+	if err := bind(mem, effects, cfg.Now()); err != nil {
+		return nil, errors.Join(err, effects.Close())
+	}
+	if cfg.Limits == nil {
+		if cfg.Limits, err = limit.Open(filepath.Join(cfg.Dir, "limits.json"), limit.Rates{Gap: cfg.Pause}, cfg.Now); err != nil {
+			return nil, errors.Join(err, effects.Close())
+		}
+	}
+	return &Bot{cfg: cfg, effects: effects, wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), mem: mem, read: map[int]reading{}, rules: map[string]*rules{}}, nil
+}
+
+// bind gives a record of effects a name, once, and makes the memory go with it.
+func bind(mem *memory, effects *journal.Local, now time.Time) error {
+	name, ok := effects.Find("record")
+	if !ok {
+		if err := effects.Outcome("record", now.UnixNano()); err != nil {
+			return err
+		}
+		name, _ = effects.Find("record")
+	}
+	mem.goesWith(string(name))
+	return nil
 }
 
 // Close ends the record of effects; Run must have returned.
@@ -191,46 +152,12 @@ func (b *Bot) Wake() {
 	}
 }
 
-// hint names pull requests that may have changed. More than some are left to the poll.
-func (b *Bot) hint(numbers ...int) {
-	b.statsMu.Lock()
-	defer b.statsMu.Unlock()
-	if b.hints == nil {
-		b.hints = map[int]bool{}
-	}
-	for _, n := range numbers {
-		if n > 0 && len(b.hints) < 1000 {
-			b.hints[n] = true
-		}
-	}
-}
-
-// name says that the checks of a commit may have changed.
-func (b *Bot) name(commits ...git.Hash) {
-	b.statsMu.Lock()
-	defer b.statsMu.Unlock()
-	if b.named == nil {
-		b.named = map[git.Hash]bool{}
-	}
-	for _, h := range commits {
-		if !h.IsZero() && len(b.named) < 1000 {
-			b.named[h] = true
-		}
-	}
-}
-
-func (b *Bot) takeHints() (pulls map[int]bool, commits map[git.Hash]bool) {
-	b.statsMu.Lock()
-	defer b.statsMu.Unlock()
-	pulls, commits = b.hints, b.named
-	b.hints, b.named = nil, nil
-	return pulls, commits
-}
-
-// Run reconciles at start, when woken, and each poll period, until ctx ends.
+// Run reconciles at start, when woken, and each poll period, until ctx ends. What
+// is to be said waits for its turn in between and never keeps a decision waiting.
 func (b *Bot) Run(ctx context.Context) error {
-	for try := 0; ; {
-		gap := b.cfg.Pause
+	for try, streak := 0, 0; ; {
+		// Under a storm of webhooks the looks come further apart: they are for calls, which are limited.
+		gap := b.cfg.Pause << min(streak, 3)
 		if err := b.Reconcile(ctx); err == nil {
 			try = 0
 		} else if ctx.Err() == nil {
@@ -238,9 +165,57 @@ func (b *Bot) Run(ctx context.Context) error {
 			gap = min(b.cfg.Poll, b.cfg.Pause<<min(try, 12))
 			zerolog.Ctx(ctx).Warn().Err(err).Int("try", try).Dur("wait", gap).Msg("reconcile was put off")
 		}
-		if !pause(ctx, max(gap, b.cooling()), nil) || !pause(ctx, b.cfg.Poll, b.wake) {
+		if !pause(ctx, max(gap, b.cooling()), nil) {
 			return nil
 		}
+		if streak++; len(b.wake) == 0 {
+			streak = 0
+		}
+		if !b.rest(ctx) {
+			return nil
+		}
+	}
+}
+
+// rest says what is left to say and what became of entries meanwhile. It ends with
+// the poll period or with a wake, and reports whether ctx still lives.
+func (b *Bot) rest(ctx context.Context) bool {
+	until := b.cfg.Now().Add(b.cfg.Poll)
+	for {
+		left := until.Sub(b.cfg.Now())
+		b.mu.Lock()
+		wait := b.waits
+		b.mu.Unlock()
+		if wait == 0 || wait > left {
+			wait = left
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-b.wake:
+			left = 0
+		case <-b.moved:
+		case <-t.C:
+		}
+		t.Stop()
+		if ctx.Err() != nil || left <= 0 || !b.cfg.Now().Before(until) {
+			return ctx.Err() == nil
+		}
+		if err := b.Refresh(ctx); err != nil && ctx.Err() == nil {
+			zerolog.Ctx(ctx).Warn().Err(err).Msg("a report was put off")
+			return pause(ctx, b.cfg.Pause, nil)
+		}
+		if !pause(ctx, b.cfg.Pause/4, nil) { // landings come by the dozen
+			return false
+		}
+	}
+}
+
+// Moved says that something was decided about entries or runs; never blocks.
+func (b *Bot) Moved() {
+	select {
+	case b.moved <- struct{}{}:
+	default:
 	}
 }
 
@@ -260,11 +235,14 @@ func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 type Stats struct {
 	Deliveries map[string]int // by outcome: accepted, ignored, signature, malformed, large
 	Reconciles int
-	Failures   int // reconciles that ended with an error
-	Limited    int // answers that were rate limits
-	Calls      int // requests to the API
-	Writes     int // of them, comments and check runs
+	Failures   int           // reconciles that ended with an error
+	Limited    int           // answers that were rate limits
+	Calls      int           // requests to the API
+	Writes     int           // of them, comments and check runs
+	Unsaid     int           // reports that wait for their turn
+	Oldest     time.Duration // age of the oldest request that has not come to its end
 	CoolUntil  time.Time
+	Delivered  time.Time // of the last delivery with a good signature
 }
 
 // Stats is a copy of the counters.

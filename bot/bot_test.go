@@ -3,11 +3,14 @@ package bot
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"greenward/bot/command"
+	"greenward/bot/limit"
 	"greenward/internal/git"
 	"greenward/internal/gittest"
 	"greenward/internal/hubtest"
@@ -16,13 +19,15 @@ import (
 // desk is a bot at work: GitHub, the hub where changes wait, and a clock of its own.
 type desk struct {
 	*testing.T
-	gh    *hubtest.Hub
-	queue *queue
-	runs  *runs
-	cfg   Config
-	bot   *Bot
-	alice hubtest.Person
-	mal   hubtest.Person
+	gh     *hubtest.Hub
+	queue  *queue
+	runs   *runs
+	orders *orders
+	rates  limit.Rates
+	cfg    Config
+	bot    *Bot
+	alice  hubtest.Person
+	mal    hubtest.Person
 
 	mu  sync.Mutex
 	now time.Time
@@ -35,11 +40,11 @@ func newDesk(t *testing.T) *desk {
 	d.commit(remote, "main", "base")
 	d.gh = hubtest.New(t, remote, gittest.Host(t), d.clock)
 	d.queue = &queue{t: t, remote: remote, hub: gittest.Bare(t), decided: map[string]Outcome{}}
-	d.runs = &runs{goals: map[string]string{}}
+	d.runs, d.orders = &runs{goals: map[string]string{}}, &orders{given: map[string]Order{}}
 	d.alice, d.mal = d.gh.Person("alice", 3, "write"), d.gh.Person("mallory", 5, "read")
 	d.cfg = Config{
 		Owner: hubtest.Owner, Name: hubtest.Name, API: d.gh.URL(), App: hubtest.App, Key: Secret(d.gh.Key()), Webhook: "s3cr3t",
-		Dir: t.TempDir(), Queue: d.queue, Runs: d.runs, Now: d.clock, Pause: 1,
+		Dir: t.TempDir(), Queue: d.queue, Runs: d.runs, Orders: d.orders, Now: d.clock, Pause: 1,
 	}
 	d.restart()
 	return d
@@ -60,6 +65,11 @@ func (d *desk) pass(by time.Duration) {
 // restart is a new process on the same directory.
 func (d *desk) restart() {
 	d.Helper()
+	limits, err := limit.Open(filepath.Join(d.cfg.Dir, "limits.json"), d.rates, d.clock) // without a gap: the clock stands still
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.cfg.Limits = limits
 	b, err := New(d.cfg)
 	if err != nil {
 		d.Fatal(err)
@@ -111,6 +121,13 @@ type queue struct {
 	t           *testing.T
 	remote, hub string
 	decided     map[string]Outcome
+	unchecked   bool // nothing says that what lands is checked
+	bors        string
+	allowed     []string // who allowed what was submitted
+}
+
+func (q *queue) Policy(context.Context) (Policy, error) {
+	return Policy{Checked: !q.unchecked, Bors: []byte(q.bors)}, nil
 }
 
 func (q *queue) Submit(_ context.Context, c Change) error {
@@ -118,6 +135,10 @@ func (q *queue) Submit(_ context.Context, c Change) error {
 	if strings.TrimSpace(gittest.Git(q.t, q.hub, "rev-parse", "FETCH_HEAD")) != string(c.Head) {
 		return ErrMoved
 	}
+	if q.at(c.Name) == string(c.Head) {
+		return nil
+	}
+	q.allowed = append(q.allowed, fmt.Sprintf("%s %s(%d) %s", git.EntryID(c.Name, c.Head), c.By.Login, c.By.ID, c.Why))
 	delete(q.decided, git.EntryID(c.Name, c.Head))
 	gittest.Git(q.t, q.hub, "update-ref", git.QueuePrefix+c.Name, string(c.Head))
 	return nil
@@ -150,19 +171,50 @@ func (q *queue) decide(name, head string, out Outcome) {
 	q.decided[git.EntryID(name, git.Hash(head))] = out
 }
 
-type runs struct{ goals map[string]string }
+type runs struct {
+	goals map[string]string
+	args  []command.Args
+	how   Progress
+}
 
 func (r *runs) key(issue int, trigger string) string { return fmt.Sprintf("%d-%s", issue, trigger) }
 
-func (r *runs) Start(_ context.Context, q Request) error {
+func (r *runs) Start(ctx context.Context, q Request) (string, error) {
 	if _, err := git.ParseRef(git.SeenPrefix + r.key(q.Issue, q.Trigger)); err != nil {
-		return err
+		return "", err
 	}
 	r.goals[r.key(q.Issue, q.Trigger)] = q.Goal
-	return nil
+	r.args = append(r.args, q.Args)
+	return r.Seen(ctx, q.Issue, q.Trigger)
 }
 
-func (r *runs) Seen(_ context.Context, issue int, trigger string) (bool, error) {
-	_, ok := r.goals[r.key(issue, trigger)]
-	return ok, nil
+func (r *runs) Seen(_ context.Context, issue int, trigger string) (string, error) {
+	if _, ok := r.goals[r.key(issue, trigger)]; !ok {
+		return "", nil
+	}
+	return fmt.Sprintf("issue-%d-%s", issue, trigger), nil
+}
+
+func (r *runs) Progress(context.Context, string) (Progress, error) {
+	if r.how.State == "" {
+		return Progress{State: "waiting"}, nil
+	}
+	return r.how, nil
+}
+
+// orders keeps steering by its key, as git does.
+type orders struct {
+	given map[string]Order
+	list  []string
+}
+
+func (o *orders) Order(_ context.Context, one Order) error {
+	if _, err := git.ParseRef(git.SeenPrefix + one.Key); err != nil {
+		return err
+	}
+	if _, again := o.given[one.Key]; !again {
+		o.given[one.Key] = one
+		o.list = append(o.list, strings.TrimSpace(fmt.Sprintf("%s %s %s(%d): %s", one.Verb, one.Arg, one.By.Login, one.By.ID, one.Reason)))
+	}
+	return nil
 }

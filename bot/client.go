@@ -12,6 +12,8 @@ import (
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
 	"github.com/google/go-github/v66/github"
+
+	"greenward/bot/command"
 )
 
 const defaultAPI = "https://api.github.com"
@@ -26,6 +28,9 @@ type client struct {
 	asApp       bool
 	self        func(*github.User) bool // whether that is us
 	token       func(context.Context) (Secret, error)
+	slug        string                 // what the App is called by
+	rights      map[string]bool        // what the installation may write; nil: not known
+	roles       map[int64]command.Role // as of this reconcile
 }
 
 // counter counts the requests that pass through it.
@@ -43,6 +48,7 @@ func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
 // connect returns the client, made anew after a refusal. b.mu is held.
 func (b *Bot) connect(ctx context.Context) (*client, error) {
 	if b.client != nil {
+		b.client.roles = map[int64]command.Role{}
 		return b.client, nil
 	}
 	c, err := b.dial(ctx)
@@ -63,8 +69,8 @@ func (b *Bot) dial(ctx context.Context) (*client, error) {
 		gh.BaseURL = root
 		return gh
 	}
-	wire := counter{b, b.cfg.Transport}
-	c := &client{owner: b.cfg.Owner, name: b.cfg.Name}
+	wire := newETags(counter{b, b.cfg.Transport})
+	c := &client{owner: b.cfg.Owner, name: b.cfg.Name, roles: map[int64]command.Role{}}
 	if b.cfg.App == 0 {
 		c.Client = open(wire).WithAuthToken(b.cfg.Token.Reveal())
 		c.token = func(context.Context) (Secret, error) { return b.cfg.Token, nil }
@@ -94,6 +100,9 @@ func (b *Bot) dial(ctx context.Context) (*client, error) {
 		}
 		id = found.GetID()
 	}
+	if err := b.learnRights(ctx, asApp, c, id); err != nil {
+		return nil, err
+	}
 	tr := ghinstallation.NewFromAppsTransport(app, id)
 	tr.InstallationTokenOptions = &github.InstallationTokenOptions{Repositories: []string{c.name}}
 	c.asApp, c.Client = true, open(tr)
@@ -102,7 +111,8 @@ func (b *Bot) dial(ctx context.Context) (*client, error) {
 		return Secret(t), err
 	}
 	// A login that ends in [bot] can belong to that App only.
-	login := me.GetSlug() + "[bot]"
+	c.slug = me.GetSlug()
+	login := c.slug + "[bot]"
 	c.self = func(u *github.User) bool { return u.GetType() == "Bot" && u.GetLogin() == login }
 	return c, nil
 }
@@ -137,18 +147,30 @@ func clock(resp *github.Response) (time.Time, error) {
 	return t, nil
 }
 
-// permitted reports whether u may write to the repository. GitHub is asked by
-// login, and answers for a user id: another id means that the name changed hands.
-func (c *client) permitted(ctx context.Context, u *github.User) (bool, error) {
+// role is what u may do in the repository. GitHub is asked by login, and answers
+// for a user id: another id means that the name changed hands. One answer serves
+// one reconcile.
+func (c *client) role(ctx context.Context, u *github.User) (command.Role, error) {
+	if known, ok := c.roles[u.GetID()]; ok {
+		return known, nil
+	}
 	level, resp, err := c.Repositories.GetPermissionLevel(ctx, c.owner, c.name, u.GetLogin())
-	if resp != nil && resp.StatusCode == http.StatusNotFound {
-		return false, nil
+	role := command.Stranger
+	switch {
+	case absent(resp):
+	case err != nil:
+		return role, fmt.Errorf("ask for the permission of %q: %w", u.GetLogin(), err)
+	case u.GetID() != 0 && level.GetUser().GetID() == u.GetID():
+		role = command.RoleOf(level.GetPermission(), level.GetRoleName())
 	}
-	if err != nil {
-		return false, fmt.Errorf("ask for the permission of %q: %w", u.GetLogin(), err)
-	}
-	write := level.GetPermission() == "write" || level.GetPermission() == "admin"
-	return write && u.GetID() != 0 && level.GetUser().GetID() == u.GetID(), nil
+	c.roles[u.GetID()] = role
+	return role, nil
+}
+
+// writes reports whether u may write.
+func (c *client) writes(ctx context.Context, u *github.User) (bool, error) {
+	role, err := c.role(ctx, u)
+	return role >= command.Writer, err
 }
 
 // person reports whether a human being, not us, wrote something.
@@ -204,38 +226,65 @@ func waitOf(resp *http.Response) time.Duration {
 }
 
 // learn takes from an error what the next requests must respect. b.mu is held.
-func (b *Bot) learn(err error) (stop bool) {
+func (b *Bot) learn(err error) error {
 	t := troubleOf(err)
 	if t.limited || t.stale {
 		b.client = nil // it would go on with a refused token, or count the pause by its own clock
 	}
 	if !t.limited {
-		return t.stale
+		return nil
 	}
-	if t.wait == 0 {
-		t.wait = time.Minute << min(b.mem.Strikes, 6)
-		b.mem.Strikes++
-	}
-	b.mem.Cooldown = b.cfg.Now().Add(min(t.wait, 2*time.Hour))
-	b.count(func(s *Stats) { s.Limited++; s.CoolUntil = b.mem.Cooldown })
-	return true
+	until, err := b.cfg.Limits.Cool(t.wait)
+	b.count(func(s *Stats) { s.Limited++; s.CoolUntil = until })
+	return err
 }
 
 // cooling is how long no request may be made.
-func (b *Bot) cooling() time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.mem.Cooldown.Sub(b.cfg.Now())
-}
+func (b *Bot) cooling() time.Duration { return b.cfg.Limits.Until().Sub(b.cfg.Now()) }
 
-// write makes one change on GitHub, a pause after the last one.
-func (b *Bot) write(ctx context.Context, f func() error) error {
-	b.count(func(s *Stats) { s.Writes++ })
-	if err := f(); err != nil {
+// busyError says that a write has to wait for its turn.
+type busyError struct{ wait time.Duration }
+
+func (e *busyError) Error() string { return fmt.Sprintf("a write has to wait for %v", e.wait) }
+
+// turn counts one write, or says how long that has to wait.
+func (b *Bot) turn() error {
+	wait, err := b.cfg.Limits.Write()
+	if err != nil {
 		return err
 	}
-	if !pause(ctx, b.cfg.Pause, nil) {
-		return fmt.Errorf("pause between two writes: %w", context.Cause(ctx))
+	if wait > 0 {
+		return &busyError{wait}
+	}
+	b.count(func(s *Stats) { s.Writes++ })
+	return nil
+}
+
+// learnRights notes what the installation may write, as its owner has granted it.
+func (b *Bot) learnRights(ctx context.Context, asApp *github.Client, c *client, id int64) error {
+	found, _, err := asApp.Apps.GetInstallation(ctx, id)
+	if err != nil {
+		return fmt.Errorf("ask for the installation: %w", err)
+	}
+	if found.SuspendedAt != nil {
+		return errSuspended
+	}
+	p := found.Permissions
+	if p == nil {
+		return nil
+	}
+	c.rights = map[string]bool{}
+	for name, level := range map[string]*string{
+		"checks": p.Checks, "contents": p.Contents, "issues": p.Issues, "pull_requests": p.PullRequests, "statuses": p.Statuses, "workflows": p.Workflows, "deployments": p.Deployments,
+	} {
+		c.rights[name] = level != nil && *level == "write"
 	}
 	return nil
 }
+
+// may reports whether the installation may write such things; where that is not
+// known, it may.
+func (c *client) may(what string) bool { return c.rights == nil || c.rights[what] }
+
+// errSuspended says that the owner has suspended the App.
+var errSuspended = errors.New("the App's installation is suspended: its owner can end that in the settings of GitHub")

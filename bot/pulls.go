@@ -8,9 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/go-github/v66/github"
-	"github.com/rs/zerolog"
-
 	"greenward/internal/git"
 )
 
@@ -21,77 +18,24 @@ const (
 	stateLanded    = "landed"
 	stateEjected   = "ejected"
 	stateWithdrawn = "withdrawn"
-)
 
-// ask is one person's command in one comment.
-type ask struct {
-	comment *github.IssueComment
-	command Command
-}
+	// Ours, before the queue has it.
+	stateBlocked = "blocked"
+)
 
 func queueName(number int) string { return "pr-" + strconv.Itoa(number) }
 
-// decide takes a request to land, or notes why not. What it returns an error for
-// is asked again.
-func (b *Bot) decide(ctx context.Context, c *client, number int, p *pull, a ask) error {
-	refusal, err := b.refusal(ctx, c, p, a)
-	if err != nil {
-		return err
+func (b *Bot) change(number int, p *pull) Change {
+	return Change{
+		Name: queueName(number), Head: p.Entry, Source: pullRef(number), Level: p.Level, By: p.By, Why: p.Why, At: p.At,
 	}
-	if refusal != "" {
-		p.Note = refusal
-		return nil
-	}
-	name, now := queueName(number), a.comment.GetCreatedAt().Time
-	was, err := b.cfg.Queue.Outcome(ctx, name, p.Head)
-	if err != nil {
-		return fmt.Errorf("ask the queue: %w", err)
-	}
-	// A decision that a bot without memory finds may be the answer to this very request.
-	again := was.State == "" || (was.State == stateEjected || was.State == stateWithdrawn) && (p.Handled != 0 || was.At.Before(now))
-	if again {
-		err := b.cfg.Queue.Submit(ctx, Change{Name: name, Head: p.Head, Source: git.Ref(fmt.Sprintf("refs/pull/%d/head", number))})
-		if errors.Is(err, ErrMoved) {
-			b.Wake()
-		}
-		if err != nil {
-			return fmt.Errorf("submit: %w", err)
-		}
-		zerolog.Ctx(ctx).Info().Str("change", git.EntryID(name, p.Head)).Str("by", a.comment.GetUser().GetLogin()).
-			Int64("user", a.comment.GetUser().GetID()).Int64("comment", a.comment.GetID()).Msg("approved")
-	}
-	p.Entry, p.Target, p.By, p.Note = p.Head, p.Base, a.comment.GetUser().GetLogin(), ""
-	return nil
 }
 
-// refusal says why a request is not taken, or nothing.
-func (b *Bot) refusal(ctx context.Context, c *client, p *pull, a ask) (string, error) {
-	who := code(a.comment.GetUser().GetLogin())
-	ok, err := c.permitted(ctx, a.comment.GetUser())
-	switch head := string(p.Head); {
-	case err != nil:
-		return "", err
-	case !ok:
-		return "The request of " + who + " was not taken: it needs write permission on this repository.", nil
-	case p.Base != b.cfg.Main:
-		return fmt.Sprintf("The request of %s was not taken: this pull request goes to %s, and the queue lands on %s.", who, code(p.Base), code(b.cfg.Main)), nil
-	case p.Draft:
-		return "The request of " + who + " was not taken: this is a draft. Mark it ready for review and ask again.", nil
-	case a.command.SHA != "" && !strings.HasPrefix(head, a.command.SHA):
-		return fmt.Sprintf("The request of %s names `%s`, and the head is `%s`. Nothing was queued.", who, a.command.SHA, p.Head.Short()), nil
-	case a.command.SHA == "" && !p.Since.Before(a.comment.GetCreatedAt().Time):
-		before := ""
-		if !p.Before.IsZero() {
-			before = fmt.Sprintf(" (before it was `%s`)", p.Before.Short())
-		}
-		return fmt.Sprintf("It is not certain that %s had seen the head `%s`%s, so nothing was queued. "+
-			"Ask again, or name the commit: `/merge %s`", who, p.Head.Short(), before, p.Head.Short()), nil
-	}
-	return "", nil
-}
+func pullRef(number int) git.Ref { return git.Ref(fmt.Sprintf("refs/pull/%d/head", number)) }
 
-// follow keeps the queue and what is said on GitHub in step with a pull request.
-func (b *Bot) follow(ctx context.Context, c *client, number int, p *pull, open bool) error {
+// follow keeps the queue in step with a pull request, and notes how it stands.
+// named: a webhook spoke of it or of its head.
+func (b *Bot) follow(ctx context.Context, c *client, number int, p *pull, open, named bool) error {
 	if !open {
 		gone, err := b.closed(ctx, c, number, p)
 		if err != nil || !gone {
@@ -101,47 +45,147 @@ func (b *Bot) follow(ctx context.Context, c *client, number int, p *pull, open b
 	if !p.tracked() || p.Done {
 		return nil
 	}
-	out := Outcome{}
-	if !p.Entry.IsZero() {
-		var err error
-		if out, err = b.outcome(ctx, number, p); err != nil {
-			return err
-		}
+	var errs []error
+	if p.Trial != nil && open {
+		errs = append(errs, b.try(ctx, number, p))
 	}
-	if err := b.report(ctx, c, number, p, out); err != nil {
+	if !p.Entry.IsZero() {
+		errs = append(errs, b.settle(ctx, c, number, p, named))
+	}
+	return errors.Join(errs...)
+}
+
+// settle withdraws an approval that is void, submits one that may land now, takes
+// out what may not land any more, and reads what became of it. State comes first;
+// what is said of it, later.
+func (b *Bot) settle(ctx context.Context, c *client, number int, p *pull, named bool) error {
+	if void := p.voided(); void != "" {
+		return b.withdraw(ctx, number, p, Outcome{State: stateWithdrawn, Detail: void})
+	}
+	out, err := b.cfg.Queue.Outcome(ctx, queueName(number), p.Entry)
+	if err != nil {
+		return fmt.Errorf("ask the queue: %w", err)
+	}
+	waits := out.State == stateWaiting || out.State == stateBuilding
+	if out.State == stateLanded || waits {
+		p.Pending = p.Pending && p.Hold != "" // what is there already needs no submission
+	}
+	switch {
+	case out.State == stateLanded:
+		p.out = out
+		return nil
+	case !p.Pending && !waits:
+		if out.State == "" {
+			out = Outcome{State: stateWithdrawn, Detail: "It left the queue without a word of the lander: somebody dropped it."}
+		}
+		p.out = out
+		return nil
+	}
+	lacks, err := b.lacks(ctx, c, number, p, named)
+	if err != nil {
 		return err
 	}
-	p.Done = !open // closed, withdrawn at the latest, and said
+	if lacks != "" {
+		p.Pending = true
+		return b.withdraw(ctx, number, p, Outcome{State: stateBlocked, Detail: lacks})
+	}
+	if waits {
+		p.out = out
+		return nil
+	}
+	err = b.cfg.Queue.Submit(ctx, b.change(number, p))
+	if errors.Is(err, ErrMoved) {
+		b.Wake()
+	}
+	if err != nil {
+		return fmt.Errorf("submit: %w", err)
+	}
+	p.Pending = false
+	if err := b.mem.save(); err != nil { // else a crash would submit once more what was ejected meanwhile
+		return err
+	}
+	if out, err = b.cfg.Queue.Outcome(ctx, queueName(number), p.Entry); err != nil {
+		return fmt.Errorf("ask the queue: %w", err)
+	}
+	p.out = out
 	return nil
 }
 
-// outcome withdraws an approval that is void, and reads what became of the entry.
-func (b *Bot) outcome(ctx context.Context, number int, p *pull) (Outcome, error) {
-	name := queueName(number)
-	void := ""
+// voided says why the approval holds no longer, or nothing.
+func (p *pull) voided() string {
 	switch {
+	case p.Void != "":
+		return p.Void
 	case p.Head != p.Entry:
-		void = fmt.Sprintf("The approval was for `%s`; the head is `%s` now. Approve it anew.", p.Entry.Short(), p.Head.Short())
+		return fmt.Sprintf("The approval was for `%s`; the head is `%s` now. Approve it anew.", p.Entry.Short(), p.Head.Short())
 	case p.Base != p.Target:
-		void = fmt.Sprintf("The approval was for %s; the pull request goes to %s now. Approve it anew.", code(p.Target), code(p.Base))
+		return fmt.Sprintf("The approval was for %s; the pull request goes to %s now. Approve it anew.", code(p.Target), code(p.Base))
 	case !p.Closed.IsZero():
-		void = "The pull request was closed."
+		return "The pull request was closed."
 	case p.Draft:
-		void = "The pull request is a draft again. Mark it ready for review and ask again."
+		return "The pull request is a draft again. Mark it ready for review and ask again."
 	}
-	if void != "" {
-		if err := b.cfg.Queue.Withdraw(ctx, name, p.Entry); err != nil {
-			return Outcome{}, fmt.Errorf("withdraw: %w", err)
-		}
+	return ""
+}
+
+// withdraw takes an entry out of the queue; what had landed or was ejected before
+// has landed or was ejected.
+func (b *Bot) withdraw(ctx context.Context, number int, p *pull, said Outcome) error {
+	name := queueName(number)
+	if err := b.cfg.Queue.Withdraw(ctx, name, p.Entry); err != nil {
+		return fmt.Errorf("withdraw: %w", err)
 	}
-	out, err := b.cfg.Queue.Outcome(ctx, name, p.Entry) // after it: what had landed meanwhile has landed
+	out, err := b.cfg.Queue.Outcome(ctx, name, p.Entry)
 	if err != nil {
-		return Outcome{}, fmt.Errorf("ask the queue: %w", err)
+		return fmt.Errorf("ask the queue: %w", err)
 	}
-	if out.State == "" || void != "" && out.State != stateLanded && out.State != stateEjected {
-		out = Outcome{State: stateWithdrawn, Detail: void}
+	if out.State != stateLanded && (out.State != stateEjected || p.Pending) {
+		out = said
 	}
-	return out, nil
+	if out.State == stateLanded || out.State == stateEjected {
+		p.Pending = false
+	}
+	if said.State == stateWithdrawn && p.Draft && p.Void == "" {
+		p.Void = said.Detail // ready again is not approved again
+	}
+	p.out = out
+	return nil
+}
+
+// lacks says why an approved change may not land now, or nothing. What costs
+// requests is looked at once a poll period, and when a webhook named it.
+func (b *Bot) lacks(ctx context.Context, c *client, number int, p *pull, named bool) (string, error) {
+	if p.Hold != "" {
+		return p.Hold, nil
+	}
+	now := b.cfg.Now()
+	if !named && p.checked.After(now.Add(-b.cfg.Poll)) {
+		return p.gated, nil
+	}
+	missing, err := b.missing(ctx, c, number, p)
+	if err != nil {
+		return "", err
+	}
+	p.gated, p.checked = strings.Join(missing, "\n"), now
+	return p.gated, nil
+}
+
+// try begins a trial, or reads how it stands.
+func (b *Bot) try(ctx context.Context, number int, p *pull) error {
+	if p.Trial.Head != p.Head {
+		p.Trial.last = Trial{State: "unknown", Detail: fmt.Sprintf("The head is `%s` now.", p.Head.Short())}
+		return nil
+	}
+	ch := Change{Name: queueName(number), Head: p.Trial.Head, Source: pullRef(number), By: p.Trial.By, At: p.Trial.At}
+	last, err := b.cfg.Trials.Try(ctx, ch)
+	if errors.Is(err, ErrMoved) {
+		b.Wake()
+	}
+	if err != nil {
+		return fmt.Errorf("try: %w", err)
+	}
+	p.Trial.last = last
+	return nil
 }
 
 // closed reads again a pull request that the listing lacks, and reports whether
@@ -157,7 +201,11 @@ func (b *Bot) closed(ctx context.Context, c *client, number int, p *pull) (bool,
 		delete(b.mem.Pulls, number)
 		return false, nil
 	}
-	pr, _, err := c.PullRequests.Get(ctx, c.owner, c.name, number)
+	pr, resp, err := c.PullRequests.Get(ctx, c.owner, c.name, number)
+	if absent(resp) {
+		p.Closed = b.cfg.Now().Round(time.Second) // deleted, or the repository is not ours to see any more
+		return true, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("read it again: %w", err)
 	}

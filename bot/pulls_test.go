@@ -99,7 +99,7 @@ func TestQ02UnprovenHeadIsAskedForAndANamedOneTaken(t *testing.T) {
 	d.gh.Comment(d.alice, n, "/merge") // before the bot ever looked
 	d.tick()
 	d.wantQueued()
-	wantIn(t, d.said(n), "/merge "+head[:12])
+	wantIn(t, d.said(n), head[:12], "name the commit")
 	d.gh.Comment(d.alice, n, "bors r+ 0123456789")
 	d.tick()
 	d.wantQueued()

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-github/v66/github"
 	"github.com/rs/zerolog"
 
+	"greenward/bot/bors"
+	"greenward/bot/command"
 	"greenward/internal/git"
 )
 
@@ -29,24 +31,71 @@ type reading struct {
 	settled  bool // nothing more can happen within that second
 }
 
-// Reconcile reads GitHub and the queue, and does what is missing. Doing it again,
-// or being killed within it, changes nothing in the end.
+// Reconcile reads GitHub and the queue, does what is missing, and says it as far as
+// the limits let it. Doing it again, or being killed within it, changes nothing in
+// the end.
 func (b *Bot) Reconcile(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mem.Cooldown.After(b.cfg.Now()) {
-		b.count(func(s *Stats) { s.CoolUntil = b.mem.Cooldown })
+	if b.cooled() {
 		return nil
 	}
 	b.count(func(s *Stats) { s.Reconciles++ })
 	err := b.reconcile(ctx)
-	if err == nil {
-		b.mem.Strikes = 0
+	if !halts([]error{err}) {
+		err = errors.Join(err, b.speak(ctx))
 	}
-	b.learn(err)
-	err = errors.Join(err, b.mem.save())
+	return b.ended(err)
+}
+
+// Refresh reads the queue and the runs, without asking GitHub for news, and says
+// what is left to say, as far as the limits let it.
+func (b *Bot) Refresh(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cooled() {
+		return nil
+	}
+	c, err := b.connect(ctx)
+	if err != nil {
+		return b.ended(err)
+	}
+	var errs []error
+	for _, number := range b.inOrder() {
+		p := b.mem.Pulls[number]
+		if err := b.follow(ctx, c, number, p, p.Closed.IsZero(), false); err != nil {
+			errs = append(errs, fmt.Errorf("follow pull request %d: %w", number, err))
+			if halts(errs) {
+				return b.ended(errors.Join(errs...))
+			}
+		}
+	}
+	if b.cfg.Runs != nil {
+		errs = append(errs, b.progress(ctx))
+	}
+	return b.ended(errors.Join(errors.Join(errs...), b.speak(ctx)))
+}
+
+// cooled reports whether GitHub asked for a pause that has not ended. b.mu is held.
+func (b *Bot) cooled() bool {
+	until := b.cfg.Limits.Until()
+	if !until.After(b.cfg.Now()) {
+		return false
+	}
+	b.waits = until.Sub(b.cfg.Now())
+	b.count(func(s *Stats) { s.CoolUntil = until })
+	return true
+}
+
+// ended notes how a pass went. b.mu is held.
+func (b *Bot) ended(err error) error {
+	if err == nil {
+		b.cfg.Limits.Calm()
+	}
+	err = errors.Join(err, b.learn(err), b.mem.save())
+	oldest := b.oldest()
 	b.count(func(s *Stats) {
-		if err != nil {
+		if s.Oldest = oldest; err != nil {
 			s.Failures++
 		} else {
 			b.good = b.cfg.Now()
@@ -55,11 +104,27 @@ func (b *Bot) Reconcile(ctx context.Context) error {
 	return err
 }
 
+// oldest is the age of the oldest request that has not come to its end.
+func (b *Bot) oldest() time.Duration {
+	age := time.Duration(0)
+	for _, p := range b.mem.Pulls {
+		if !p.Done && (p.out.State == stateWaiting || p.out.State == stateBuilding || p.out.State == stateBlocked) {
+			age = max(age, b.cfg.Now().Sub(p.At))
+		}
+	}
+	return age
+}
+
 func (b *Bot) reconcile(ctx context.Context) error {
 	c, err := b.connect(ctx)
 	if err != nil {
 		return err
 	}
+	policy, err := b.cfg.Queue.Policy(ctx)
+	if err != nil {
+		return fmt.Errorf("read the policy: %w", err)
+	}
+	b.carry, b.checks = bors.Read(policy.Bors), policy.Checked
 	open, err := b.observe(ctx, c)
 	if err != nil {
 		return err
@@ -68,38 +133,50 @@ func (b *Bot) reconcile(ctx context.Context) error {
 	if err := b.mem.save(); err != nil {
 		return err
 	}
-	hints, named := b.takeHints()
-	errs := b.readPulls(ctx, c, open, hints)
-	cursor := time.Time{}
+	seen := b.takeHints()
+	errs := b.readPulls(ctx, c, open, seen.pulls)
+	errs = append(errs, b.rerun(ctx, c, seen.reruns))
+	cursor := b.mem.Cursor
 	if b.cfg.Runs != nil && !halts(errs) {
-		cursor, err = b.readIssues(ctx, c)
+		cursor, err = b.readIssues(ctx, c, seen.pulls)
 		errs = append(errs, err)
 	}
-	for _, number := range slices.Sorted(maps.Keys(b.mem.Pulls)) {
+	for _, number := range b.inOrder() {
 		if halts(errs) {
 			break
 		}
+		p := b.mem.Pulls[number]
 		_, isOpen := open[number]
-		if err := b.follow(ctx, c, number, b.mem.Pulls[number], isOpen); err != nil {
+		if err := b.follow(ctx, c, number, p, isOpen, seen.pulls[number] || seen.commits[p.Head]); err != nil {
 			errs = append(errs, fmt.Errorf("follow pull request %d: %w", number, err))
 		}
 	}
 	if !halts(errs) {
-		errs = append(errs, b.gather(ctx, c, named))
+		errs = append(errs, b.gather(ctx, c, seen.commits))
 	}
 	if err := errors.Join(errs...); err != nil {
-		b.hint(slices.Collect(maps.Keys(hints))...)
-		b.name(slices.Collect(maps.Keys(named))...)
+		b.giveBack(seen)
 		return err
 	}
 	b.mem.Cursor = cursor
 	return nil
 }
 
+// inOrder are the pull requests as they are to be submitted: by priority, then in
+// the order in which they were approved.
+func (b *Bot) inOrder() []int {
+	numbers := slices.Collect(maps.Keys(b.mem.Pulls))
+	slices.SortFunc(numbers, func(x, y int) int {
+		p, q := b.mem.Pulls[x], b.mem.Pulls[y]
+		return cmp.Or(q.Level-p.Level, p.At.Compare(q.At), x-y)
+	})
+	return numbers
+}
+
 // halts reports whether going on would only make it worse.
 func halts(errs []error) bool {
 	for _, err := range errs {
-		if t := troubleOf(err); t.limited || t.stale {
+		if t := troubleOf(err); t.limited || t.stale || errors.Is(err, errSuspended) {
 			return true
 		}
 	}
@@ -129,19 +206,31 @@ func (b *Bot) observe(ctx context.Context, c *client) (open map[int]time.Time, e
 		open[pr.GetNumber()] = pr.GetUpdatedAt().Time
 		p := b.mem.Pulls[pr.GetNumber()]
 		if p == nil {
-			p = &pull{}
+			p = &pull{Fresh: !b.mem.born}
 			b.mem.Pulls[pr.GetNumber()] = p
 		}
-		if p.Head != head || p.Base != pr.GetBase().GetRef() {
-			if p.Head != head {
-				p.Before = p.Head
-			}
-			p.Head, p.Base, p.Since = head, pr.GetBase().GetRef(), now
-		}
-		p.Draft, p.Closed = pr.GetDraft(), time.Time{}
-		p.Done = false
+		p.see(pr, head, now)
 	}
+	b.mem.born = false
 	return open, nil
+}
+
+// see notes a pull request as the listing shows it.
+func (p *pull) see(pr *github.PullRequest, head git.Hash, now time.Time) {
+	if p.Head != head || p.Base != pr.GetBase().GetRef() {
+		if p.Head != head {
+			p.Before = p.Head
+		}
+		p.Head, p.Base, p.Since, p.checked = head, pr.GetBase().GetRef(), now, time.Time{}
+	}
+	p.Draft, p.Closed, p.Done = pr.GetDraft(), time.Time{}, false
+	p.Author, p.Branch, p.Labels = pr.GetUser().GetID(), "", nil
+	if from := pr.GetHead().GetRepo().GetFullName(); from != "" && from == pr.GetBase().GetRepo().GetFullName() {
+		p.Branch = pr.GetHead().GetRef()
+	}
+	for _, l := range pr.Labels {
+		p.Labels = append(p.Labels, l.GetName())
+	}
 }
 
 // readPulls reads the comments of the pull requests that changed, of those that a
@@ -192,9 +281,10 @@ func (b *Bot) readPull(ctx context.Context, c *client, number int, p *pull) erro
 		if comment.GetID() <= p.Handled || !c.person(comment.GetUser()) || edited(comment) {
 			continue
 		}
-		commands := slices.DeleteFunc(Commands(comment.GetBody()), func(x Command) bool { return x.Verb != VerbMerge })
-		for _, command := range commands {
-			if err := b.decide(ctx, c, number, p, ask{comment, command}); err != nil {
+		commands := command.Parse(comment.GetBody(), c.slug)
+		for _, one := range commands {
+			a := ask{one, fmt.Sprintf("comment %d", comment.GetID()), comment.GetCreatedAt().Time, comment.GetUser()}
+			if err := b.obey(ctx, c, number, p, a); err != nil {
 				return err
 			}
 		}
@@ -202,8 +292,52 @@ func (b *Bot) readPull(ctx context.Context, c *client, number int, p *pull) erro
 			p.Handled = comment.GetID()
 		}
 	}
+	if err := b.readLabel(ctx, c, number, p); err != nil {
+		return err
+	}
 	p.Read = now
 	return nil
+}
+
+// autoLabel approves a pull request when somebody who may sets it.
+const autoLabel = "automerge"
+
+// readLabel takes the label for an approval, by whoever set it and of the head that
+// stood there then; without the label, that approval is over.
+func (b *Bot) readLabel(ctx context.Context, c *client, number int, p *pull) error {
+	if !slices.Contains(p.Labels, autoLabel) {
+		if p.ByLabel && p.Void == "" && !p.Entry.IsZero() {
+			p.Void, p.Pending, p.ByLabel = "The label "+code(autoLabel)+" was taken off.", false, false
+		}
+		return nil
+	}
+	last, err := c.labelled(ctx, number, autoLabel)
+	if err != nil || last == nil || last.GetID() <= p.Event || !c.person(last.GetActor()) {
+		return err
+	}
+	a := ask{command.Command{Verb: command.Merge}, fmt.Sprintf("label event %d", last.GetID()), last.GetCreatedAt().Time, last.GetActor()}
+	if err := b.obey(ctx, c, number, p, a); err != nil {
+		return err
+	}
+	p.Event, p.ByLabel = last.GetID(), p.Why == a.why
+	return nil
+}
+
+// labelled is the newest event that set a label, or nil.
+func (c *client) labelled(ctx context.Context, number int, label string) (*github.IssueEvent, error) {
+	events, _, err := listing(func(o github.ListOptions) ([]*github.IssueEvent, *github.Response, error) {
+		return c.Issues.ListIssueEvents(ctx, c.owner, c.name, number, &o)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the events: %w", err)
+	}
+	var last *github.IssueEvent
+	for _, e := range events {
+		if e.GetEvent() == "labeled" && e.GetLabel().GetName() == label {
+			last = e
+		}
+	}
+	return last, nil
 }
 
 func (c *client) comments(ctx context.Context, number int, since time.Time) ([]*github.IssueComment, time.Time, error) {
@@ -215,44 +349,6 @@ func (c *client) comments(ctx context.Context, number int, since time.Time) ([]*
 	}
 	now, err := clock(resp)
 	return list, now, err
-}
-
-// readIssues reads the issues that changed since the cursor, and returns the next one.
-func (b *Bot) readIssues(ctx context.Context, c *client) (cursor time.Time, err error) {
-	since := b.mem.Cursor.Add(-overlap)
-	if b.mem.Cursor.IsZero() {
-		since = b.cfg.Now().Add(-firstLook).Truncate(time.Second)
-	}
-	items, resp, err := listing(func(o github.ListOptions) ([]*github.Issue, *github.Response, error) {
-		return c.Issues.ListByRepo(ctx, c.owner, c.name, &github.IssueListByRepoOptions{State: "open", Since: since, ListOptions: o})
-	})
-	if err != nil {
-		return cursor, fmt.Errorf("list the issues that changed: %w", err)
-	}
-	if cursor, err = clock(resp); err != nil {
-		return cursor, err
-	}
-	var errs []error
-	for _, item := range items {
-		state := reading{item.GetUpdatedAt().Time, item.GetComments(), true}
-		if item.IsPullRequest() || b.read[item.GetNumber()] == state {
-			continue
-		}
-		comments, _, err := c.comments(ctx, item.GetNumber(), since)
-		if err == nil {
-			err = b.handleIssue(ctx, c, item, comments)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("read issue %d: %w", item.GetNumber(), err))
-			if halts(errs) {
-				break
-			}
-			continue
-		}
-		state.settled = cursor.Sub(state.updated) > time.Minute
-		b.read[item.GetNumber()] = state
-	}
-	return cursor, errors.Join(errs...)
 }
 
 // edited: what it said when its author was looking at the head is not known.

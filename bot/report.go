@@ -1,59 +1,80 @@
 package bot
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
-
-	"github.com/google/go-github/v66/github"
+	"time"
 
 	"greenward/internal/git"
 )
 
-// checkName is the check run's name on a pull request's head.
-const checkName = "greenward"
+// verdict is a check run's contents.
+type verdict struct {
+	entry, status, conclusion, title, summary string
 
-// report says on GitHub what became of a request: one comment, one check run.
-func (b *Bot) report(ctx context.Context, c *client, number int, p *pull, out Outcome) error {
-	if !p.Entry.IsZero() {
-		v := verdictOf(queueName(number), p, out)
-		if d := digest(string(p.Entry), v.status, v.conclusion, v.title, v.summary); d != p.Checked {
-			if err := b.check(ctx, c, p.Entry, v); err != nil {
-				return fmt.Errorf("write the check run: %w", err)
-			}
-			p.Checked = d
-		}
-	}
-	text := commentText(queueName(number), p, out)
-	if d := digest(text); d != p.Said {
-		if err := b.say(ctx, c, number, text); err != nil {
-			return err
-		}
-		p.Said = d
-	}
-	return nil
+	text  string   // the same for programs
+	paths []string // to be annotated
+	again bool     // it makes sense to ask once more
 }
 
-// verdict is a check run's contents.
-type verdict struct{ entry, status, conclusion, title, summary string }
+// final reports whether the outcome will not change by itself.
+func (o Outcome) final() bool {
+	return o.State == stateLanded || o.State == stateEjected || o.State == stateWithdrawn
+}
 
 func verdictOf(name string, p *pull, out Outcome) verdict {
-	v := verdict{entry: git.EntryID(name, p.Entry), status: "completed", summary: describe(p, out)}
+	v := verdict{entry: git.EntryID(name, p.Entry), status: "completed", summary: describe(p, out), text: machine(name, p, out)}
 	switch out.State {
 	case stateLanded:
 		v.conclusion, v.title = "success", "Landed as "+out.Landed.Short()
 	case stateEjected:
-		v.conclusion, v.title = "failure", "Ejected: "+cut(Clean(out.Reason), 100)
+		v.conclusion, v.title, v.paths, v.again = "failure", "Ejected: "+cut(Clean(out.Reason), 100), out.Paths, true
 	case stateWithdrawn:
 		v.conclusion, v.title = "cancelled", "Withdrawn"
 	case stateBuilding:
 		v.status, v.title = "in_progress", "Its checks run"
+	case stateBlocked:
+		first, _, more := strings.Cut(out.Detail, "\n")
+		v.status, v.title = "queued", "Waits: "+cut(Clean(first), 150)
+		if more {
+			v.title += " …"
+		}
 	default:
 		v.status, v.title = "queued", "Waiting to land"
 	}
 	return v
+}
+
+// machine is the verdict for programs: one JSON object in a fence.
+func machine(name string, p *pull, out Outcome) string {
+	next := map[string]string{
+		stateLanded: "none", stateEjected: "push a mended head and have it approved", stateWithdrawn: "have it approved anew",
+		stateBlocked: "what it waits for", stateWaiting: "wait", stateBuilding: "wait",
+	}[out.State]
+	v := struct {
+		Entry  string   `json:"entry"`
+		Head   git.Hash `json:"head"`
+		State  string   `json:"state"`
+		Landed git.Hash `json:"landed,omitempty"`
+		Reason string   `json:"reason,omitempty"`
+		With   string   `json:"with,omitempty"`
+		Paths  []string `json:"paths"`
+		Detail string   `json:"detail,omitempty"`
+		Next   string   `json:"next"`
+		Again  bool     `json:"fails_again_unless_head_changes"`
+	}{
+		git.EntryID(name, p.Entry), p.Entry, out.State, out.Landed, out.Reason, out.With, out.Paths[:min(len(out.Paths), 100)], cut(out.Detail, 2000), next,
+		out.State == stateEjected && (out.Reason == "checks" || out.Reason == "unchanged" || out.Reason == "gate" || out.Reason == "policy" || out.Reason == "empty"),
+	}
+	if v.Paths == nil {
+		v.Paths = []string{}
+	}
+	data, err := json.Marshal(v) // with < > & escaped: nothing in it can end the fence or open a tag
+	if err != nil {
+		return ""
+	}
+	return "```json\n" + strings.ReplaceAll(string(data), "`", "\\u0060") + "\n```"
 }
 
 // describe is the outcome in full, for the check run and the comment.
@@ -63,14 +84,20 @@ func describe(p *pull, out Outcome) string {
 	case stateLanded:
 		fmt.Fprintf(&s, "`%s` landed as %s.", p.Entry.Short(), out.Landed)
 	case stateEjected:
-		fmt.Fprintf(&s, "`%s` was ejected: %s. Mend it, push, and ask again.", p.Entry.Short(), code(out.Reason))
+		fmt.Fprintf(&s, "`%s` was ejected: %s. %s", p.Entry.Short(), code(out.Reason), remedy(out.Reason))
 	case stateWithdrawn:
 		s.WriteString("`" + p.Entry.Short() + "` was withdrawn. " + out.Detail)
+		return s.String()
+	case stateBlocked:
+		fmt.Fprintf(&s, "`%s` is approved by %s, and waits before it may join the queue:\n", p.Entry.Short(), code(p.By.Login))
+		for line := range strings.SplitSeq(out.Detail, "\n") {
+			s.WriteString("\n- " + line)
+		}
 		return s.String()
 	case stateBuilding:
 		fmt.Fprintf(&s, "`%s` is being checked.", p.Entry.Short())
 	default:
-		fmt.Fprintf(&s, "`%s` waits in the queue, approved by %s.", p.Entry.Short(), code(p.By))
+		fmt.Fprintf(&s, "`%s` waits in the queue, approved by %s.", p.Entry.Short(), code(p.By.Login))
 	}
 	if out.With != "" {
 		s.WriteString("\n\nIt met " + code(out.With) + ".")
@@ -84,13 +111,36 @@ func describe(p *pull, out Outcome) string {
 	return s.String()
 }
 
+// remedy is the next step after an ejection.
+func remedy(reason string) string {
+	switch reason {
+	case "conflict":
+		return "Bring it up to date with the branch, push, and have it approved again."
+	case "unchanged":
+		return "This very head failed before, so it is not checked again: push a mended one."
+	case "budget":
+		return "Changes of this kind failed too often lately; it can be asked for once more later."
+	case "superseded", "empty":
+		return "There is nothing left of it to land."
+	}
+	return "Mend it, push, and have it approved again."
+}
+
 func commentText(name string, p *pull, out Outcome) string {
 	var parts []string
 	if !p.Entry.IsZero() {
 		parts = append(parts, describe(p, out))
+	} else if p.Hold != "" {
+		parts = append(parts, p.Hold)
+	}
+	if p.Trial != nil {
+		parts = append(parts, p.Trial.describe())
 	}
 	if p.Note != "" {
 		parts = append(parts, p.Note)
+	}
+	if len(parts) == 0 {
+		parts = append(parts, fmt.Sprintf("`%s` is not approved.", p.Head.Short()))
 	}
 	if !p.Entry.IsZero() {
 		parts = append(parts, "Entry `"+git.EntryID(name, p.Entry)+"`.")
@@ -98,141 +148,54 @@ func commentText(name string, p *pull, out Outcome) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// say keeps the one comment of an issue or pull request. It carries its key, is
-// looked up before it is written, and is edited only where the text differs.
-func (b *Bot) say(ctx context.Context, c *client, number int, text string) error {
-	key := fmt.Sprintf("comment/%d", number)
-	mark := fmt.Sprintf("<!-- greenward:comment/%s/%s/%d -->", c.owner, c.name, number)
-	body := cut(text, maxText) + "\n" + mark
-	id, err := b.known(key)
-	if err != nil {
-		return err
+func (t *trial) describe() string {
+	text := fmt.Sprintf("Try of `%s`, asked for by %s: ", t.Head.Short(), code(t.By.Login))
+	switch t.last.State {
+	case "passed":
+		text += "every required check passed on the merge with `" + t.last.Onto.Short() + "`. Nothing was landed."
+	case "running", "":
+		return text + "its checks run."
+	default:
+		text += code(t.last.State) + "."
 	}
-	if id == 0 {
-		comments, _, err := listing(func(o github.ListOptions) ([]*github.IssueComment, *github.Response, error) {
-			return c.Issues.ListComments(ctx, c.owner, c.name, number, &github.IssueListCommentsOptions{ListOptions: o})
-		})
-		if err != nil {
-			return fmt.Errorf("look the comment up: %w", err)
+	if t.last.Detail != "" {
+		text += "\n\n" + fenced(t.last.Detail)
+	}
+	return text
+}
+
+// progressText is the one comment of an issue with runs.
+func progressText(i *issue, runs []string, states []Progress) string {
+	var parts []string
+	for k, run := range runs {
+		p := states[k]
+		line := fmt.Sprintf("Run %s: **%s**.", code(run), Clean(p.State))
+		if p.Open > 0 {
+			line += fmt.Sprintf(" %d tasks are open.", p.Open)
 		}
-		for _, found := range comments {
-			if c.self(found.GetUser()) && strings.HasSuffix(strings.TrimSpace(found.GetBody()), mark) {
-				if id = found.GetID(); found.GetBody() == body {
-					return b.effects.Outcome(key, id)
-				}
-				break
+		if n := p.Handoffs["done"]; n > 0 || len(p.Handoffs) > 0 {
+			line += fmt.Sprintf(" Hand-offs: %d done, %d partial, %d blocked, %d failed.", n, p.Handoffs["partial"], p.Handoffs["blocked"], p.Handoffs["failed"])
+		}
+		if p.Tokens > 0 {
+			line += fmt.Sprintf(" %d tokens were used.", p.Tokens)
+		}
+		if p.Ended {
+			if p.Green.IsZero() {
+				line += " Green has not moved yet."
+			} else {
+				line += " Green stands at " + string(p.Green) + "."
+			}
+			if len(p.Left) > 0 {
+				line += "\n\nLeft undone:\n\n" + fenced(strings.Join(p.Left, "\n"))
 			}
 		}
+		parts = append(parts, line)
 	}
-	if id != 0 {
-		return b.amend(ctx, key, id, func() (*github.Response, error) {
-			_, resp, err := c.Issues.EditComment(ctx, c.owner, c.name, id, &github.IssueComment{Body: &body})
-			return resp, err
-		})
+	if i.Note != "" {
+		parts = append(parts, i.Note)
 	}
-	return b.create(ctx, key, func() (int64, error) {
-		made, _, err := c.Issues.CreateComment(ctx, c.owner, c.name, number, &github.IssueComment{Body: &body})
-		return made.GetID(), err
-	})
+	return strings.Join(parts, "\n\n")
 }
 
-// check keeps the one check run on a head; with a token, which GitHub gives no
-// check runs, a commit status.
-func (b *Bot) check(ctx context.Context, c *client, head git.Hash, v verdict) error {
-	if !c.asApp {
-		state := map[string]string{"success": "success", "failure": "failure", "cancelled": "error"}[v.conclusion]
-		if state == "" {
-			state = "pending"
-		}
-		return b.write(ctx, func() error {
-			_, _, err := c.Repositories.CreateStatus(ctx, c.owner, c.name, string(head),
-				&github.RepoStatus{State: &state, Context: new(checkName), Description: new(cut(v.title, 120))})
-			return err
-		})
-	}
-	var conclusion *string
-	if v.conclusion != "" {
-		conclusion = &v.conclusion
-	}
-	output := &github.CheckRunOutput{Title: &v.title, Summary: new(cut(v.summary, maxText))}
-	key := "check/" + string(head)
-	id, err := b.known(key)
-	if err != nil {
-		return err
-	}
-	if id == 0 {
-		runs, _, err := c.Checks.ListCheckRunsForRef(ctx, c.owner, c.name, string(head), &github.ListCheckRunsOptions{CheckName: new(checkName), AppID: &b.cfg.App})
-		if err != nil {
-			return fmt.Errorf("look it up: %w", err)
-		}
-		for _, r := range runs.CheckRuns {
-			if r.GetExternalID() == v.entry && r.GetApp().GetID() == b.cfg.App {
-				id = max(id, r.GetID())
-			}
-		}
-	}
-	if id != 0 {
-		return b.amend(ctx, key, id, func() (*github.Response, error) {
-			_, resp, err := c.Checks.UpdateCheckRun(ctx, c.owner, c.name, id, github.UpdateCheckRunOptions{
-				Name: checkName, ExternalID: &v.entry, Status: &v.status, Conclusion: conclusion, Output: output,
-			})
-			return resp, err
-		})
-	}
-	return b.create(ctx, key, func() (int64, error) {
-		made, _, err := c.Checks.CreateCheckRun(ctx, c.owner, c.name, github.CreateCheckRunOptions{
-			Name: checkName, HeadSHA: string(head), ExternalID: &v.entry, Status: &v.status, Conclusion: conclusion, Output: output,
-		})
-		return made.GetID(), err
-	})
-}
-
-// known is the id that an earlier write got, or 0.
-func (b *Bot) known(key string) (int64, error) {
-	data, ok := b.effects.Find(key)
-	if !ok {
-		return 0, nil
-	}
-	var id int64
-	if err := json.Unmarshal(data, &id); err != nil {
-		return 0, fmt.Errorf("read the outcome of %q: %w", key, err)
-	}
-	return id, nil
-}
-
-// create makes something that a lost answer must not make twice: after the intent,
-// a missing outcome leads to a look-up.
-func (b *Bot) create(ctx context.Context, key string, f func() (int64, error)) error {
-	if err := b.effects.Intent(key, 0); err != nil {
-		return err
-	}
-	var id int64
-	err := b.write(ctx, func() (err error) {
-		id, err = f()
-		return err
-	})
-	if id == 0 {
-		return err
-	}
-	if err := b.effects.Outcome(key, id); err != nil {
-		return err
-	}
-	return err
-}
-
-// amend edits what is known; where it was deleted, it is made anew the next time.
-func (b *Bot) amend(ctx context.Context, key string, id int64, f func() (*github.Response, error)) error {
-	err := b.write(ctx, func() error {
-		resp, err := f()
-		if resp != nil && resp.StatusCode == http.StatusNotFound {
-			id = 0
-		}
-		return err
-	})
-	if known, knownErr := b.known(key); knownErr != nil || known != id {
-		if err := b.effects.Outcome(key, id); err != nil {
-			return err
-		}
-	}
-	return err
-}
+// progressGap is how often the comment of a run is edited while it goes on.
+const progressGap = 30 * time.Second

@@ -48,31 +48,31 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request) (int, string) {
 	if err != nil || b.cfg.Webhook == "" || !hmac.Equal(mac.Sum(nil), given) {
 		return http.StatusUnauthorized, "signature"
 	}
-	var hint struct {
-		Repository *struct {
-			FullName string `json:"full_name"`
-		} `json:"repository"`
-		Issue       numbered `json:"issue"`
-		PullRequest numbered `json:"pull_request"`
-		SHA         string   `json:"sha"` // of a status
-		CheckRun    onHead   `json:"check_run"`
-		CheckSuite  onHead   `json:"check_suite"`
-	}
+	var hint delivery
 	if err := json.Unmarshal(body, &hint); err != nil {
 		return http.StatusBadRequest, "malformed"
 	}
-	if hint.Repository != nil && !strings.EqualFold(hint.Repository.FullName, b.cfg.Owner+"/"+b.cfg.Name) || !wakes(r.Header.Get("X-GitHub-Event")) ||
-		b.cfg.App != 0 && (hint.CheckRun.App.ID == b.cfg.App || hint.CheckSuite.App.ID == b.cfg.App) { // our own writes come back as events
+	b.count(func(s *Stats) { s.Delivered = b.cfg.Now() })
+	if !b.concerns(hint) || !wakes(r.Header.Get("X-GitHub-Event")) {
 		return http.StatusAccepted, "ignored"
 	}
-	b.hint(hint.Issue.Number, hint.PullRequest.Number) // where to look first, no more
-	for _, sha := range []string{hint.SHA, hint.CheckRun.HeadSHA, hint.CheckSuite.HeadSHA} {
-		if h, err := git.ParseHash(sha); err == nil {
-			b.name(h)
-		}
-	}
+	b.wakeFor(r.Header, hint)
 	b.Wake()
 	return http.StatusAccepted, "accepted"
+}
+
+// delivery is what is read of a payload, of whatever event.
+type delivery struct {
+	Action     string `json:"action"`
+	Repository *struct {
+		FullName string `json:"full_name"`
+	} `json:"repository"`
+	Issue       numbered `json:"issue"`
+	PullRequest numbered `json:"pull_request"`
+	SHA         string   `json:"sha"` // of a status
+	CheckRun    onHead   `json:"check_run"`
+	CheckSuite  onHead   `json:"check_suite"`
+	Sender      Actor    `json:"sender"`
 }
 
 type numbered struct {
@@ -84,6 +84,40 @@ type onHead struct {
 	App     struct {
 		ID int64 `json:"id"`
 	} `json:"app"`
+}
+
+// again reports whether somebody asks for a check run of ours once more, by the
+// button of GitHub or by ours.
+func (d delivery) again() bool {
+	return d.Action == "rerequested" || d.Action == "requested_action"
+}
+
+// concerns reports whether a delivery may mean something to do here: it is of this
+// repository, and not the echo of what we wrote ourselves.
+func (b *Bot) concerns(d delivery) bool {
+	if d.Repository != nil && !strings.EqualFold(d.Repository.FullName, b.cfg.Owner+"/"+b.cfg.Name) {
+		return false
+	}
+	ours := b.cfg.App != 0 && (d.CheckRun.App.ID == b.cfg.App || d.CheckSuite.App.ID == b.cfg.App)
+	return !ours || d.again()
+}
+
+// wakeFor says where to look first, no more.
+func (b *Bot) wakeFor(header http.Header, d delivery) {
+	var commits []git.Hash
+	var again []rerun
+	for _, sha := range []string{d.SHA, d.CheckRun.HeadSHA, d.CheckSuite.HeadSHA} {
+		h, err := git.ParseHash(sha)
+		if err != nil {
+			continue // absent, or none: the poll finds what there is
+		}
+		commits = append(commits, h)
+		ours := b.cfg.App != 0 && (d.CheckRun.App.ID == b.cfg.App || d.CheckSuite.App.ID == b.cfg.App)
+		if d.again() && ours && sha != d.SHA {
+			again = append(again, rerun{header.Get("X-GitHub-Delivery"), h, d.Sender})
+		}
+	}
+	b.hint([]int{d.Issue.Number, d.PullRequest.Number}, commits, again...)
 }
 
 // wakes reports whether an event can mean something to do. What is left out here

@@ -55,6 +55,19 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	}
 	c.setFixer()
 	g, ctx := errgroup.WithContext(ctx)
+	mux := http.NewServeMux()
+	board := web.Config{Source: overview{c}, Now: a.now, Probes: map[string]web.Probe{}}
+	if o.github != "" {
+		b, err := c.bot(o, func(f func(context.Context) error) { g.Go(func() error { return f(ctx) }) })
+		if err != nil {
+			return err
+		}
+		mux.Handle("POST /webhook", b.Webhook())
+		board.Probes["github"] = b
+		e.runner.Forge = b // before anything judges
+		g.Go(func() error { return b.Run(ctx) })
+		g.Go(func() error { return c.relay(ctx, b) })
+	}
 	landing := &workflows.Landing{Lander: c.lander, Asked: c.asked, Moved: c.moved}
 	g.Go(func() error { return landing.Run(ctx) })
 	auditor := &workflows.Auditor{Hub: e.hub, Main: e.main}
@@ -67,23 +80,8 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 		g.Go(func() error { return s.Run(ctx) })
 	}
 	if c.client != nil {
-		runs := &workflows.Runs{Repo: e.hub.Repo, Main: e.main, Moved: c.moved, Begin: func(name, goal string) *workflows.Run {
-			r := c.run(goal, e.policy.Agents.Workers, a.me())
-			r.Name, r.Served, r.Pool = name, true, c.pool(name, e.policy.Agents.Workers)
-			return r
-		}}
+		runs := &workflows.Runs{Repo: e.hub.Repo, Main: e.main, Moved: c.moved, Begin: func(name, goal string) *workflows.Run { return c.begin(ctx, name, goal) }}
 		g.Go(func() error { return runs.Run(ctx) })
-	}
-	mux := http.NewServeMux()
-	board := web.Config{Source: overview{c}, Now: a.now, Probes: map[string]web.Probe{}}
-	if o.github != "" {
-		b, err := c.bot(o)
-		if err != nil {
-			return err
-		}
-		mux.Handle("POST /webhook", b.Webhook())
-		board.Probes["github"] = b
-		g.Go(func() error { return b.Run(ctx) })
 	}
 	pages, err := web.New(board)
 	if err != nil {
@@ -119,7 +117,7 @@ func serveHTTP(ctx context.Context, listener net.Listener, h http.Handler) error
 }
 
 // bot builds the GitHub App of one repository.
-func (c *crew) bot(o serveOptions) (*bot.Bot, error) {
+func (c *crew) bot(o serveOptions, life func(func(context.Context) error)) (*bot.Bot, error) {
 	owner, name, ok := cutRepository(o.github)
 	if !ok {
 		return nil, usagef("serve: --github %q: OWNER/NAME is wanted", o.github)
@@ -137,12 +135,24 @@ func (c *crew) bot(o serveOptions) (*bot.Bot, error) {
 		Owner: owner, Name: name, Main: c.main.Short(), API: o.api, App: id[0], Installation: id[1],
 		Key: bot.Secret(host.Get("GREENWARD_GITHUB_PRIVATE_KEY")), Token: bot.Secret(host.Get("GREENWARD_GITHUB_TOKEN")),
 		Webhook: bot.Secret(host.Get("GREENWARD_WEBHOOK_SECRET")), Dir: filepath.Join(c.hub.State(), "bot"),
-		Queue: botQueue{c}, Runs: botRuns{c}, Evidence: botEvidence{c}, Now: c.app.now,
+		Queue: &botQueue{crew: c}, Orders: botOrders{c}, Runs: &botRuns{crew: c}, Trials: &botTrials{crew: c, life: life}, Evidence: botEvidence{c}, Now: c.app.now,
 	})
 	if err != nil {
 		return nil, usagef("serve: %v", err)
 	}
 	return b, nil
+}
+
+// relay tells the bot that something was decided.
+func (c *crew) relay(ctx context.Context, b *bot.Bot) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.moved.Heard():
+			b.Moved()
+		}
+	}
 }
 
 func cutRepository(s string) (owner, name string, ok bool) {
@@ -153,9 +163,6 @@ func cutRepository(s string) (owner, name string, ok bool) {
 	}
 	return "", "", false
 }
-
-// overview is what the dashboard shows.
-type overview struct{ *crew }
 
 // Overview reads the hub.
 func (o overview) Overview(ctx context.Context) (web.Overview, error) {

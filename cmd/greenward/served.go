@@ -4,40 +4,70 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"sync"
 
 	"greenward/agents"
 	"greenward/bot"
+	"greenward/bot/bors"
 	"greenward/green"
 	"greenward/internal/git"
 	"greenward/internal/journal"
 	"greenward/internal/web"
 	"greenward/queue"
-	"greenward/workflows"
 )
 
-// botQueue is the queue as the bot uses it.
-type botQueue struct{ crew *crew }
+// maxRaces bounds how often a transaction of the bot that lost a race is made again.
+const maxRaces = 100
+
+// botQueue is the queue as the bot uses it. It keeps what it has read of the log.
+type botQueue struct {
+	crew *crew
+
+	mu     sync.Mutex
+	log    *journal.QueueLog
+	public map[git.Hash][2]bool // landed commits that the remote has, and whether with their heads
+}
 
 // Submit takes the pull request's head from where GitHub keeps it. What git says
-// wins over what the API said.
-func (q botQueue) Submit(ctx context.Context, change bot.Change) error {
-	head, err := q.crew.hub.FetchOne(ctx, change.Source)
+// wins over what the API said. Who allowed it is recorded in the same transaction.
+func (q *botQueue) Submit(ctx context.Context, change bot.Change) error {
+	hub := q.crew.hub
+	head, err := hub.FetchOne(ctx, change.Source)
 	if err != nil {
 		return err
 	}
 	if head != change.Head {
 		return fmt.Errorf("%s is at %s, %s was asked for: %w", change.Source, head.Short(), change.Head.Short(), bot.ErrMoved)
 	}
-	if _, err := queue.Submit(ctx, queue.SubmitInput{Hub: q.crew.hub, Head: head, Name: change.Name}); err != nil {
+	s, err := queue.Entry(change.Name, head)
+	if err != nil {
 		return err
 	}
-	q.crew.asked.Ring()
-	return nil
+	allowed := journal.Order{Verb: journal.VerbAllow, Arg: s.Entry, Reason: "to land, by " + change.Why, By: identity(change.By, change.At)}
+	for range maxRaces {
+		old, err := hub.Tip(s.Ref)
+		if err != nil || old == head {
+			return err
+		}
+		control, err := journal.Ordered(hub.Repo, q.crew.signer, allowed)
+		if err != nil {
+			return err
+		}
+		err = hub.Transact(ctx, "submit "+s.Entry, []git.RefUpdate{control, {Ref: s.Ref, New: head, Old: old}})
+		if _, lost := errors.AsType[*git.RaceError](err); lost {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		q.crew.asked.Ring()
+		return nil
+	}
+	return fmt.Errorf("submit %s: %d races in a row", s.Entry, maxRaces)
 }
 
 // Withdraw drops a change if it still is at head.
-func (q botQueue) Withdraw(ctx context.Context, name string, head git.Hash) error {
+func (q *botQueue) Withdraw(ctx context.Context, name string, head git.Hash) error {
 	ref, err := git.QueueRef(name)
 	if err != nil {
 		return err
@@ -53,22 +83,33 @@ func (q botQueue) Withdraw(ctx context.Context, name string, head git.Hash) erro
 }
 
 // Outcome is how the change stands.
-func (q botQueue) Outcome(_ context.Context, name string, head git.Hash) (bot.Outcome, error) {
+func (q *botQueue) Outcome(ctx context.Context, name string, head git.Hash) (bot.Outcome, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	ref, err := git.QueueRef(name)
 	if err != nil {
 		return bot.Outcome{}, err
 	}
-	log, err := journal.LoadQueue(q.crew.hub.Repo)
+	at, err := q.crew.hub.Tip(ref) // before the log: what leaves the queue is in the log by then
 	if err != nil {
 		return bot.Outcome{}, err
 	}
-	at, err := q.crew.hub.Tip(ref)
+	if q.log == nil {
+		q.log, err = journal.LoadQueue(q.crew.hub.Repo)
+	} else {
+		err = q.log.Refresh()
+	}
 	if err != nil {
+		q.log = nil
 		return bot.Outcome{}, err
 	}
-	d, known := log.Find(git.EntryID(name, head))
+	d, known := q.log.Find(git.EntryID(name, head))
 	if at == head && (!known || d.State != journal.Landed) {
-		return bot.Outcome{State: "waiting"}, nil
+		out := bot.Outcome{State: "waiting"}
+		if held := q.crew.exchange.Held(); held != nil {
+			out.Detail = "The queue is held: " + *held
+		}
+		return out, nil
 	}
 	if !known {
 		return bot.Outcome{}, nil
@@ -81,59 +122,56 @@ func (q botQueue) Outcome(_ context.Context, name string, head git.Hash) (bot.Ou
 	}
 	if d.Landed != nil {
 		out.Landed = *d.Landed
+		if out.Public, out.Merged, err = q.shown(ctx, out.Landed, head); err != nil {
+			return bot.Outcome{}, err
+		}
 	}
 	return out, nil
 }
 
-// botRuns begins runs from issues.
-type botRuns struct{ crew *crew }
-
-// seen is the ref that a run started from outside leaves, so that it starts once.
-func seen(issue int, trigger string) (git.Ref, error) {
-	return git.ParseRef(fmt.Sprintf("%s%d-%s", git.SeenPrefix, issue, trigger))
+// shown reports whether the remote's main, as last seen, has a landed commit, and
+// the head that it was made from. q.mu is held.
+func (q *botQueue) shown(ctx context.Context, landed, head git.Hash) (public, merged bool, err error) {
+	if known, ok := q.public[landed]; ok {
+		return known[0], known[1], nil
+	}
+	hub := q.crew.hub
+	tip, err := hub.Tip(git.Track(q.crew.main))
+	if err != nil || tip.IsZero() {
+		return false, false, err
+	}
+	if public, err = hub.IsAncestor(ctx, landed, tip); err != nil || !public {
+		return false, false, err
+	}
+	if merged, err = hub.IsAncestor(ctx, head, tip); err != nil {
+		return false, false, err
+	}
+	if q.public == nil {
+		q.public = map[git.Hash][2]bool{}
+	}
+	q.public[landed] = [2]bool{true, merged} // main only moves forward
+	return true, merged, nil
 }
 
-// Start submits the goal and notes the trigger in one transaction.
-func (r botRuns) Start(ctx context.Context, q bot.Request) error {
-	mark, err := seen(q.Issue, q.Trigger)
+// Policy is main's now.
+func (q *botQueue) Policy(context.Context) (bot.Policy, error) {
+	tip, err := q.crew.hub.Tip(q.crew.main)
+	if err != nil || tip.IsZero() {
+		return bot.Policy{}, err
+	}
+	policy, _, err := queue.Policy(q.crew.hub.Repo, tip)
 	if err != nil {
-		return err
+		return bot.Policy{}, err
 	}
-	hub := r.crew.hub
-	tip, err := hub.Resolve(r.crew.main)
-	if err != nil {
-		return err
+	carried, err := q.crew.hub.File(tip, bors.Name)
+	if err != nil && !errors.Is(err, git.ErrNotFound) {
+		return bot.Policy{}, err
 	}
-	by := git.Identity{Name: git.OneLine(q.By), Email: "issue-" + fmt.Sprint(q.Issue) + "@localhost", When: r.crew.app.now()}
-	run := fmt.Sprintf("issue-%d", q.Issue)
-	if digits := strings.TrimPrefix(workflows.Slug(q.Trigger), q.Trigger); digits != "" {
-		run += digits // a second run of the same issue has another name
-	}
-	head, err := workflows.GoalCommit(hub.Repo, tip, run, q.Goal, by)
-	if err != nil {
-		return err
-	}
-	ref, err := git.QueueRef("goal-" + run)
-	if err != nil {
-		return err
-	}
-	err = hub.Transact(ctx, "run from issue "+fmt.Sprint(q.Issue), []git.RefUpdate{{Ref: mark, New: head}, {Ref: ref, New: head}})
-	if race, lost := errors.AsType[*git.RaceError](err); lost && race.Ref == mark {
-		return nil // started before
-	}
-	r.crew.asked.Ring()
-	return err
+	return bot.Policy{Checked: policy.NeedChecks() == nil, Bors: carried}, nil
 }
 
-// Seen reports whether the trigger has started its run.
-func (r botRuns) Seen(_ context.Context, issue int, trigger string) (bool, error) {
-	ref, err := seen(issue, trigger)
-	if err != nil {
-		return false, err
-	}
-	at, err := r.crew.hub.Tip(ref)
-	return !at.IsZero(), err
-}
+// overview is what the dashboard shows.
+type overview struct{ *crew }
 
 func (o overview) tasksOpen() (int, error) {
 	tip, err := o.hub.Resolve(o.main)

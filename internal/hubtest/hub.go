@@ -31,7 +31,7 @@ const (
 
 // Person is an account and what it may do here: admin, write, read or none.
 type Person struct {
-	Login, Permission, Type string
+	Login, Permission, Type string // Permission: admin, maintain, write, triage, read or none
 	ID                      int64
 }
 
@@ -50,6 +50,9 @@ type Check struct {
 	Name, Head, External               string
 	Status, Conclusion, Title, Summary string
 	State                              string
+	Suite                              string // conclusion of its suite
+	Text                               string
+	Notes                              int   // annotations
 	App                                int64 // whose it is; 0: another App's
 	Writes                             int   // how often it was created or changed
 }
@@ -59,8 +62,11 @@ type issue struct {
 	title, body, state, head, base string
 	pull, draft                    bool
 	by                             Person
+	branch                         string // of the head; "": a fork's
 	labels                         []string
 	updated                        time.Time
+	files                          []string
+	blocked                        bool
 }
 
 type event struct {
@@ -68,6 +74,27 @@ type event struct {
 	number int
 	by     Person
 	label  string
+	at     time.Time
+}
+
+// Review is one review of a pull request.
+type Review struct {
+	ID          int64
+	Number      int
+	By          Person
+	State, Head string
+}
+
+// Rules are what a branch demands: by rulesets, and by classic protection.
+type Rules struct {
+	Checks          []string // of a ruleset
+	Reviews         int      // of a ruleset
+	DropStale       bool
+	MergeQueue      bool
+	Bypass          bool     // the App may pass the ruleset by
+	Protected       []string // contexts of classic protection; nil: none
+	ProtectedReview int
+	Hidden          bool // the App may not read the protection
 }
 
 // Fault is something that goes wrong with requests.
@@ -95,6 +122,11 @@ type Hub struct {
 	comments []*Comment
 	checks   []*Check
 	events   []event
+	reviews  []*Review
+	rules    map[string]Rules
+	refs     map[string]string // branches whose deletion is watched
+	rights   map[string]string
+	gone     string // "suspended", "deleted": the installation
 	faults   []*Fault
 	calls    []string
 	last     int64
@@ -108,7 +140,8 @@ func New(tb testing.TB, dir string, host proc.Host, now func() time.Time) *Hub {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	h := &Hub{tb: tb, dir: dir, host: host, key: key, now: now, people: map[string]Person{}, last: 1000, token: "installation-1"}
+	h := &Hub{tb: tb, dir: dir, host: host, key: key, now: now, people: map[string]Person{}, last: 1000, token: "installation-1", rules: map[string]Rules{}, refs: map[string]string{}}
+	h.rights = map[string]string{"checks": "write", "contents": "write", "issues": "write", "pull_requests": "write", "statuses": "write", "metadata": "read", "workflows": "write"}
 	h.robot = Person{Login: Slug + "[bot]", Type: "Bot", ID: 777}
 	h.http = httptest.NewServer(h.handler())
 	tb.Cleanup(h.http.Close)
@@ -199,7 +232,14 @@ func (h *Hub) point(number int, head string) {
 func (h *Hub) Label(by Person, number int, label string) {
 	h.change(number, func(i *issue) {
 		i.labels = append(i.labels, label)
-		h.events = append(h.events, event{h.next(), number, by, label})
+		h.events = append(h.events, event{h.next(), number, by, label, h.now()})
+	})
+}
+
+// Unlabel takes a label off.
+func (h *Hub) Unlabel(number int, label string) {
+	h.change(number, func(i *issue) {
+		i.labels = slices.DeleteFunc(i.labels, func(l string) bool { return l == label })
 	})
 }
 

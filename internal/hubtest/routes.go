@@ -18,10 +18,10 @@ func (h *Hub) issueRoutes(route func(string, func(*asked) (int, any))) {
 		}
 		return 200, list
 	})
-	route("GET /R/pulls", func(*asked) (int, any) {
+	route("GET /R/pulls", func(a *asked) (int, any) {
 		list := []object{}
 		for _, i := range h.issues {
-			if i.pull && i.state == "open" {
+			if base := a.URL.Query().Get("base"); i.pull && i.state == "open" && (base == "" || base == i.base) {
 				list = append(list, pullJSON(i))
 			}
 		}
@@ -47,7 +47,7 @@ func (h *Hub) issueRoutes(route func(string, func(*asked) (int, any))) {
 		list := []object{}
 		for _, e := range h.events {
 			if strconv.Itoa(e.number) == a.PathValue("n") {
-				list = append(list, object{"id": e.id, "event": "labeled", "actor": user(e.by), "label": object{"name": e.label}})
+				list = append(list, object{"id": e.id, "event": "labeled", "actor": user(e.by), "label": object{"name": e.label}, "created_at": stamp(e.at)})
 			}
 		}
 		return 200, list
@@ -103,9 +103,22 @@ func (h *Hub) issueJSON(i *issue) object {
 }
 
 func pullJSON(i *issue) object {
+	here := object{"full_name": Owner + "/" + Name}
+	head := object{"sha": i.head, "ref": "topic", "repo": nil} // a fork that was deleted
+	if i.branch != "" {
+		head["ref"], head["repo"] = i.branch, here
+	}
+	labels := []object{}
+	for _, l := range i.labels {
+		labels = append(labels, object{"name": l})
+	}
+	state := "clean"
+	if i.blocked {
+		state = "blocked"
+	}
 	return object{
-		"number": i.number, "state": i.state, "draft": i.draft, "updated_at": stamp(i.updated),
-		"head": object{"sha": i.head, "repo": nil}, "base": object{"ref": i.base},
+		"number": i.number, "state": i.state, "draft": i.draft, "updated_at": stamp(i.updated), "user": user(i.by), "labels": labels,
+		"head": head, "base": object{"ref": i.base, "repo": here}, "mergeable": nil, "mergeable_state": state,
 	}
 }
 
@@ -128,12 +141,18 @@ func (h *Hub) checkRoutes(route func(string, func(*asked) (int, any))) {
 		if a.by.ID != h.robot.ID {
 			return 403, object{"message": "You must authenticate via a GitHub App."}
 		}
+		if !fits(a.body) {
+			return 422, object{"message": "Validation Failed"}
+		}
 		c := &Check{ID: h.next(), App: App}
 		h.checks = append(h.checks, c)
 		c.fill(a.body)
 		return 201, checkJSON(c)
 	})
 	route("PATCH /R/check-runs/{id}", func(a *asked) (int, any) {
+		if !fits(a.body) {
+			return 422, object{"message": "Validation Failed"}
+		}
 		for _, c := range h.checks {
 			if strconv.FormatInt(c.ID, 10) == a.PathValue("id") {
 				c.fill(a.body)
@@ -161,6 +180,16 @@ func (h *Hub) checkRoutes(route func(string, func(*asked) (int, any))) {
 	})
 }
 
+// fits reports whether a check run keeps GitHub's limits.
+func fits(body object) bool {
+	output, _ := body["output"].(object)
+	notes, _ := output["annotations"].([]any)
+	summary, _ := output["summary"].(string)
+	text, _ := output["text"].(string)
+	actions, _ := body["actions"].([]any)
+	return len(notes) <= 50 && len(summary) <= 65535 && len(text) <= 65535 && len(actions) <= 3
+}
+
 func (c *Check) fill(body object) {
 	c.Writes++
 	set := func(field *string, from object, key string) {
@@ -176,13 +205,17 @@ func (c *Check) fill(body object) {
 	if output, ok := body["output"].(object); ok {
 		set(&c.Title, output, "title")
 		set(&c.Summary, output, "summary")
+		set(&c.Text, output, "text")
+		if notes, ok := output["annotations"].([]any); ok {
+			c.Notes += len(notes)
+		}
 	}
 }
 
 func checkJSON(c *Check) object {
 	return object{
 		"id": c.ID, "name": c.Name, "head_sha": c.Head, "external_id": c.External, "status": c.Status,
-		"conclusion": c.Conclusion, "app": object{"id": c.App},
+		"conclusion": c.Conclusion, "app": object{"id": c.App}, "check_suite": object{"id": c.ID},
 		"output": object{"title": c.Title, "summary": c.Summary},
 	}
 }

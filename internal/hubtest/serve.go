@@ -52,6 +52,8 @@ func (h *Hub) handler() http.Handler {
 	h.appRoutes(route)
 	h.issueRoutes(route)
 	h.checkRoutes(route)
+	h.ruleRoutes(route)
+	h.pullRoutes(route)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Path = strings.TrimPrefix(r.URL.Path, "/api/v3")
 		h.mu.Lock()
@@ -110,6 +112,9 @@ func (h *Hub) spoil(w http.ResponseWriter, r *http.Request, mux http.Handler, f 
 func send(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
+	if status == http.StatusNoContent {
+		return
+	}
 	_ = json.NewEncoder(w).Encode(v) // the reader may have gone
 }
 
@@ -156,8 +161,27 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 func (h *Hub) appRoutes(route func(string, func(*asked) (int, any))) {
 	route("GET /app", func(*asked) (int, any) { return 200, object{"id": App, "slug": Slug} })
 	route("GET /R/installation", func(*asked) (int, any) { return 200, object{"id": Installation} })
+	route("GET /app/installations/{id}", func(*asked) (int, any) {
+		o := object{"id": Installation, "permissions": h.rights}
+		switch h.gone {
+		case "suspended":
+			o["suspended_at"] = stamp(h.now())
+		case "deleted":
+			return 404, object{"message": "Not Found"}
+		}
+		return 200, o
+	})
+	route("GET /users/{login}", func(a *asked) (int, any) {
+		if p, ok := h.people[a.PathValue("login")]; ok {
+			return 200, user(p)
+		}
+		return 404, object{"message": "Not Found"}
+	})
 	route("POST /app/installations/{id}/access_tokens", func(a *asked) (int, any) {
-		if a.PathValue("id") != strconv.Itoa(Installation) {
+		if h.gone == "suspended" {
+			return 403, object{"message": "This installation has been suspended"}
+		}
+		if h.gone == "deleted" || a.PathValue("id") != strconv.Itoa(Installation) {
 			return 404, object{"message": "Not Found"}
 		}
 		return 201, object{"token": h.token, "expires_at": "2099-01-01T00:00:00Z"}
@@ -168,6 +192,10 @@ func (h *Hub) appRoutes(route func(string, func(*asked) (int, any))) {
 		if !ok {
 			return 404, object{"message": "Not Found"}
 		}
-		return 200, object{"permission": p.Permission, "user": user(p)}
+		level := map[string]string{"maintain": "write", "triage": "read"}[p.Permission]
+		if level == "" {
+			level = p.Permission
+		}
+		return 200, object{"permission": level, "role_name": p.Permission, "user": user(p)}
 	})
 }

@@ -26,6 +26,7 @@ const (
 	VerbRollback = "rollback"
 	VerbAccept   = "accept" // policy accept
 	VerbTell     = "tell"
+	VerbAllow    = "allow" // changes nothing: who allowed what, kept for ever
 )
 
 // ErrUnknownVerb is returned for an order that greenward does not know.
@@ -89,7 +90,7 @@ func (o Order) subject() string { return strings.TrimSpace(o.Verb + " " + o.Arg)
 func verbs() []string {
 	return []string{
 		VerbHold, VerbRelease, VerbFreeze, VerbThaw, VerbPause, VerbResume, VerbStop,
-		VerbExclude, VerbInclude, VerbRollback, VerbAccept, VerbTell,
+		VerbExclude, VerbInclude, VerbRollback, VerbAccept, VerbTell, VerbAllow,
 	}
 }
 
@@ -105,6 +106,7 @@ type Controls struct {
 	Excluded map[git.Hash]string // commits green must leave out, and why
 	Accepted map[git.Hash]bool   // policies accepted by a person
 	Rollback git.Hash            // the target of the last rollback; kept for the record
+	Allowed  []Allowed           // who allowed what, oldest first
 	Tells    []Tell              // messages to runs, oldest first
 	Ignored  int                 // commits without a trusted signature or a known form
 }
@@ -114,6 +116,13 @@ type Tell struct {
 	Run, Message, By string
 	At               time.Time
 	Commit           git.Hash // identifies the message
+}
+
+// Allowed is the record that somebody allowed something: a change to land, a run
+// to begin, another person to approve.
+type Allowed struct {
+	What, Reason, By string
+	At               time.Time
 }
 
 // ReadControls adds up the orders that a trusted key signed. A trusted key is
@@ -191,6 +200,8 @@ func (c *Controls) apply(o order, commit git.Hash) {
 		c.Stopped[o.Arg] = true
 	case VerbTell:
 		c.Tells = append(c.Tells, Tell{Run: o.Arg, Message: o.Reason, By: o.By, At: o.At, Commit: commit})
+	case VerbAllow:
+		c.Allowed = append(c.Allowed, Allowed{What: o.Arg, Reason: o.Reason, By: o.By, At: o.At})
 	default:
 		c.applyCommit(o, why)
 	}

@@ -1,61 +1,6 @@
-package bot
+package command
 
 import "strings"
-
-// Command is one line of a comment that asks for something.
-type Command struct {
-	Verb string // merge or run
-	SHA  string // the commit that a merge names, 7 to 40 hexadecimal digits, or ""
-}
-
-// Verbs of commands.
-const (
-	VerbMerge = "merge"
-	VerbRun   = "run"
-)
-
-// Commands reads the commands of a comment: one a line, at its start, exactly
-// spelled. What is quoted, in code, in an HTML comment or below the header of a
-// quoted mail is not said by the author and is passed over; in doubt, so is the rest.
-func Commands(body string) []Command {
-	var list []Command
-	var s scanner
-	for line := range strings.SplitSeq(strings.ReplaceAll(body, "\r\n", "\n"), "\n") {
-		if s.end {
-			break
-		}
-		if s.spoken(line) {
-			if c, ok := parseLine(line); ok {
-				list = append(list, c)
-			}
-		}
-	}
-	return list
-}
-
-func parseLine(line string) (Command, bool) {
-	words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
-	var rest []string
-	switch {
-	case len(words) >= 1 && words[0] == "/merge":
-		rest = words[1:]
-	case len(words) >= 2 && (words[0] == "bors" || words[0] == "@bors") && (words[1] == "r+" || words[1] == "merge"):
-		rest = words[2:]
-	case len(words) == 2 && words[0] == "/greenward" && words[1] == "run":
-		return Command{Verb: VerbRun}, true
-	default:
-		return Command{}, false
-	}
-	switch len(rest) {
-	case 0:
-		return Command{Verb: VerbMerge}, true
-	case 1:
-		if sha := strings.ToLower(rest[0]); len(sha) >= 7 && len(sha) <= 40 && strings.Trim(sha, "0123456789abcdef") == "" {
-			return Command{Verb: VerbMerge, SHA: sha}, true
-		}
-	}
-	return Command{}, false
-}
 
 // scanner walks the lines of a comment and knows which of them the author speaks.
 type scanner struct {

@@ -1,0 +1,85 @@
+package hubtest
+
+// Demand sets what a branch demands.
+func (h *Hub) Demand(branch string, r Rules) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rules[branch] = r
+}
+
+// Review adds a review of a pull request's head and returns its id.
+func (h *Hub) Review(by Person, number int, state string) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := &Review{ID: h.next(), Number: number, By: by, State: state, Head: h.issues[number-1].head}
+	h.reviews = append(h.reviews, r)
+	h.issues[number-1].updated = h.now()
+	return r.ID
+}
+
+// Dismiss takes a review back.
+func (h *Hub) Dismiss(id int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.reviews {
+		if r.ID == id {
+			r.State = "DISMISSED"
+		}
+	}
+}
+
+// Grant sets what the installation may: a permission's name and read, write or "".
+func (h *Hub) Grant(permission, level string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.rights, permission)
+	if level != "" {
+		h.rights[permission] = level
+	}
+}
+
+// Installed sets how the installation stands: "", suspended or deleted.
+func (h *Hub) Installed(state string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gone = state
+}
+
+// Files sets which files a pull request changes, for the listing of them.
+func (h *Hub) Files(number int, names ...string) {
+	h.change(number, func(i *issue) { i.files = names })
+}
+
+// Blocked makes GitHub say that merging is blocked, without a word why.
+func (h *Hub) Blocked(number int, blocked bool) {
+	h.change(number, func(i *issue) { i.blocked = blocked })
+}
+
+// Branch says that a pull request's head is a branch of this repository.
+func (h *Hub) Branch(number int, name string) {
+	h.change(number, func(i *issue) {
+		i.branch = name
+		h.refs[name] = i.head
+	})
+}
+
+// HasBranch reports whether a branch that was named is still there.
+func (h *Hub) HasBranch(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.refs[name] != ""
+}
+
+// State is a pull request's state and base.
+func (h *Hub) State(number int) (state, base string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.issues[number-1].state, h.issues[number-1].base
+}
+
+// Gone removes an account: its comments and reviews stay without an author.
+func (h *Hub) Gone(login string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.people, login)
+}
