@@ -81,7 +81,6 @@ type Bot struct {
 	client *client
 	read   map[int]reading
 	asked  map[git.Hash]time.Time // when the checks of a commit were read last
-	heard  map[git.Hash]told
 	swept  time.Time
 	waits  time.Duration     // until the next report may be written; 0: none is left
 	rules  map[string]*rules // of base branches

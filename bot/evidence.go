@@ -48,7 +48,6 @@ func (b *Bot) gather(ctx context.Context, c *client, named map[git.Hash]bool) er
 		}
 		runs, err := c.verdicts(ctx, commit, b.cfg.App)
 		if err == nil {
-			b.keep(commit, runs)
 			err = b.cfg.Evidence.Record(ctx, commit, runs)
 		}
 		if err != nil {
@@ -59,46 +58,6 @@ func (b *Bot) gather(ctx context.Context, c *client, named map[git.Hash]bool) er
 	}
 	b.asked = asked
 	return errors.Join(errs...)
-}
-
-// told is what GitHub said of a commit's checks, and when.
-type told struct {
-	runs []verify.Reported
-	at   time.Time
-}
-
-// Reported lists the runs of every check of a commit (verify.Forge). An answer
-// serves one poll period, unless a webhook speaks of that commit.
-func (b *Bot) Reported(ctx context.Context, commit git.Hash) ([]verify.Reported, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.statsMu.Lock()
-	named := b.hints.commits[commit]
-	b.statsMu.Unlock()
-	if known, ok := b.heard[commit]; ok && !named && b.cfg.Now().Sub(known.at) < b.cfg.Poll {
-		return known.runs, nil
-	}
-	if until := b.cfg.Limits.Until(); until.After(b.cfg.Now()) {
-		return nil, fmt.Errorf("GitHub asked for a pause until %s", until.UTC().Format(time.RFC3339))
-	}
-	c, err := b.connect(ctx)
-	if err != nil {
-		return nil, errors.Join(err, b.learn(err))
-	}
-	runs, err := c.verdicts(ctx, commit, b.cfg.App)
-	if err != nil {
-		return nil, errors.Join(err, b.learn(err))
-	}
-	b.keep(commit, runs)
-	return runs, nil
-}
-
-// keep keeps an answer; b.mu is held.
-func (b *Bot) keep(commit git.Hash, runs []verify.Reported) {
-	if b.heard == nil || len(b.heard) > 1000 {
-		b.heard = map[git.Hash]told{} // asking again costs little
-	}
-	b.heard[commit] = told{runs, b.cfg.Now()}
 }
 
 // verdicts reads every attempt of every check run on a commit, and every status

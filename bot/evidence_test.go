@@ -105,37 +105,3 @@ func TestQ36NoRunsYetIsAskedAgain(t *testing.T) {
 	d.tick()
 	wantIn(t, e.told[git.Hash(head)], "ci=success/passed")
 }
-
-// The ledger asks when it judges; within a poll period it is answered from memory.
-func TestReportedIsAnsweredFromMemory(t *testing.T) {
-	d := newDesk(t)
-	head := d.commit(d.queue.remote, "main", "more")
-	run := d.gh.Report(0, head, "ci", "")
-	ask := func() string {
-		t.Helper()
-		list, err := d.bot.Reported(t.Context(), git.Hash(head))
-		if err != nil || len(list) != 1 {
-			t.Fatalf("%v %v", list, err)
-		}
-		return list[0].Name
-	}
-	if got := ask(); got != "" {
-		t.Fatalf("got %q", got)
-	}
-	d.gh.Report(run, head, "ci", "success")
-	d.gh.Calls()
-	if got, calls := ask(), d.gh.Calls(); got != "" || len(calls) != 0 {
-		t.Fatalf("got %q by %v", got, calls)
-	}
-	d.bot.hint(nil, []git.Hash{git.Hash(head)})
-	if got := ask(); got != "success" {
-		t.Fatalf("got %q", got)
-	}
-	d.gh.Fail(hubtest.Fault{Match: ".", Kind: "secondary-limit", Retry: 60, Times: 1})
-	d.pass(2 * time.Minute)
-	for range 2 {
-		if _, err := d.bot.Reported(t.Context(), git.Hash(head)); err == nil {
-			t.Fatal("no error in a pause")
-		}
-	}
-}

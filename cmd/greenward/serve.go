@@ -64,7 +64,6 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 		}
 		mux.Handle("POST /webhook", b.Webhook())
 		board.Probes["github"] = b
-		e.runner.Forge = b // before anything judges
 		g.Go(func() error { return b.Run(ctx) })
 		g.Go(func() error { return c.relay(ctx, b) })
 	}
