@@ -36,6 +36,7 @@ const (
 	goalCulprit
 	goalMend // waiting for the agent
 	goalVet  // waiting for the guard rails
+	goalOwn  // whether a check that cannot run at the snapshot can at the good end
 )
 
 // State is where a cycle stands. The zero value has not begun.
@@ -69,6 +70,7 @@ type State struct {
 	widened  []git.Hash         // culprits for which other ways were asked for
 	wider    map[git.Hash][]Fix // those not tried yet
 	later    []Fix              // reverts that do not apply, while an agent can be asked
+	own      map[string]bool    // checks that cannot run because of a commit: broken counts as failed
 	proven   []Fix              // reverts that were seen to make the check pass that they answer
 }
 
@@ -162,6 +164,9 @@ func (s State) judged(e Judged) (State, []Effect) {
 	if s.goal == goalProbe {
 		return s.probed()
 	}
+	if s.goal == goalOwn {
+		return s.owned()
+	}
 	failed, open := s.sort()
 	if s.goal == goalSnapshot && !s.recalled && len(failed)+len(open) > 0 && s.last() > 1 {
 		s.recalled = true
@@ -204,6 +209,7 @@ func (s State) record(e Judged) State {
 	}
 	seen, fresh := maps.Clone(s.seen), maps.Clone(s.fresh)
 	for _, o := range e.Seen {
+		o = s.judgeOwn(o)
 		seen[o.ID] = o
 		switch o.Fresh {
 		case verify.Passed:

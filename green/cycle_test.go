@@ -389,3 +389,24 @@ func TestG41DebtLimitHoldsAndOffersAllTheSame(t *testing.T) {
 		t.Errorf("got %+v, want main to pass", r)
 	}
 }
+
+// TestGoodHeadCostsOneRunACheck breaks and mends things inside the range, and
+// lands the same tree twice: only the head's tree is run, once.
+func TestGoodHeadCostsOneRunACheck(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.cycle()
+	runs := p.truth.runs
+	p.breaks("bad", "test")
+	p.breaks("worse", "build")
+	p.good("b")
+	p.commit("mend", map[string]string{"broken/test": gittest.Deleted, "broken/build": gittest.Deleted})
+	if r := p.cycle(); !r.Promoted || r.Repair != green.RepairNone || r.Runs != 2 || p.truth.runs != runs+2 {
+		t.Errorf("got %+v and %d runs, want one a check", r, p.truth.runs-runs)
+	}
+	p.breaks("bad again", "test")
+	p.commit("back", map[string]string{"broken/test": gittest.Deleted, "bad again.txt": gittest.Deleted})
+	if r := p.cycle(); r.Runs != 0 || p.truth.runs != runs+2 {
+		t.Errorf("got %+v and %d runs, want none for a tree that is known", r, p.truth.runs-runs)
+	}
+}

@@ -22,7 +22,17 @@
 //	 rest, hold                                ▼ repaired line, at most 8 times
 //	                                       hold red
 //
-// Broken and unknown verdicts never start a search: they hold or wait.
+// Broken and unknown verdicts never start a search: they hold or wait. One is the
+// exception: a command that is missing at the snapshot and there in a fresh run at
+// the good end was taken away by a commit.
+//
+// A check of the forge is waited for while its run goes; one that nobody reports for
+// longer than its timeout is missing, an alert, and a hold. It cannot be run afresh
+// from here, so its failure alone names no culprit.
+//
+// Main is asked to take a revert as soon as the revert's own check passes with it,
+// whether or not green can move yet. What a machine must not take back there
+// (no_revert, or too far back) green leaves out all the same.
 //
 // Reverting is a ladder. Guard rails first: a change that went and came back twice
 // in seven days, too many reverts in a day, or more culprits than there can be

@@ -109,7 +109,7 @@ func phase(s State, effect Effect) string {
 	switch f := effect.(type) {
 	case Judge:
 		switch s.goal { //nolint:exhaustive // what is judged whole is below
-		case goalBase, goalProbe, goalControl, goalEnvironment, goalCulprit:
+		case goalBase, goalProbe, goalControl, goalEnvironment, goalCulprit, goalOwn:
 			return CauseSearching
 		}
 		if f.Again {

@@ -168,6 +168,9 @@ func (s State) shorten() (State, []Effect) {
 func (s State) inconclusive(open []string) (State, []Effect) {
 	if s.goal == goalSnapshot {
 		s.Verdict = verdictOf(s.all, s.seen)
+		if next, effects := s.askOwn(open); effects != nil {
+			return next, effects
+		}
 	}
 	reason, detail := ReasonPending, ""
 	for _, id := range open {
