@@ -36,7 +36,7 @@ type assignment struct {
 // run takes the task to its end.
 func (a *assignment) run(ctx, held context.Context) (ending Ending, err error) {
 	session, err := a.Mind.Begin(ctx, Job{
-		Task: a.task, Agent: a.Agent, Run: a.Run, Workspace: a.ws.Worktree, Checks: a.Checks, Env: a.Env, Transcript: a.Transcript,
+		Task: a.task, Agent: a.Agent, Run: a.Run, Workspace: a.ws, Checks: a.Checks, Env: a.Env, Transcript: a.Transcript,
 	})
 	if err != nil {
 		return Ending{}, err
@@ -355,7 +355,7 @@ func (a *assignment) measure(ctx context.Context, r Report) (string, error) {
 		most = 10 * time.Minute
 	}
 	for _, line := range a.task.Acceptance {
-		result, output, err := runShell(ctx, a.ws.Worktree, a.Env, line, most)
+		result, output, err := a.ws.runShell(ctx, a.Env, line, most)
 		if err != nil {
 			return "", fmt.Errorf("run acceptance %q: %w", line, err)
 		}

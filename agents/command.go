@@ -87,7 +87,7 @@ func (s *commandSession) start(ctx context.Context, text string) (Report, error)
 		return Report{}, err
 	}
 	out := proc.NewCapture(4<<10, 12<<10, nil)
-	result, err := proc.Run(ctx, proc.Command{
+	result, err := s.job.Workspace.Run(ctx, proc.Command{
 		Name: s.mind.Argv[0], Args: s.mind.Argv[1:], Dir: s.job.Workspace.Dir(), Env: append(append([]string(nil), s.job.Env...), s.mind.Env...),
 		Stdin: strings.NewReader(text), Stdout: out, Stderr: out, Timeout: cmp.Or(s.mind.Time, 45*time.Minute),
 	})

@@ -95,7 +95,7 @@ func (r *repair) converse(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	box, err := openToolbox(toolboxInput{Tree: r.ws.Worktree, Env: r.Env, Limits: r.Limits})
+	box, err := openToolbox(toolboxInput{Workspace: r.ws, Env: r.Env, Limits: r.Limits})
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (r *repair) try(ctx context.Context) (string, error) {
 		if check.Run == "" {
 			continue
 		}
-		result, output, err := runShell(ctx, r.ws.Worktree, r.Env, check.Run, cmp.Or(check.Timeout, 15*time.Minute))
+		result, output, err := r.ws.runShell(ctx, r.Env, check.Run, cmp.Or(check.Timeout, 15*time.Minute))
 		if err != nil {
 			return "", fmt.Errorf("run check %s: %w", check.Name, err)
 		}

@@ -121,7 +121,7 @@ func (p *Planner) converse(ctx context.Context, n News, wake Wake) (d *draft, cu
 		return nil, "", spent, err
 	}
 	defer func() { err = errors.Join(err, ws.Remove()) }()
-	box, err := openToolbox(toolboxInput{Tree: ws.Worktree, Limits: p.Limits})
+	box, err := openToolbox(toolboxInput{Workspace: ws, Limits: p.Limits})
 	if err != nil {
 		return nil, "", spent, err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"greenward/agents/model"
 	"greenward/agents/tools"
-	"greenward/internal/git"
 	"greenward/internal/proc"
 )
 
@@ -29,13 +28,16 @@ type toolbox struct {
 
 // toolboxInput says where the hands work.
 type toolboxInput struct {
-	Tree   *git.Worktree
-	Env    []string
-	Limits Limits
+	Workspace *Workspace
+	Env       []string
+	Limits    Limits
 }
 
 func openToolbox(in toolboxInput) (*toolbox, error) {
-	w, err := tools.Open(tools.Env{Dir: in.Tree.Dir(), Files: in.Tree.Ls, Environ: in.Env, Spool: spoolDir(in.Tree.Dir()), Output: in.Limits.Output, Timeout: in.Limits.Command})
+	w, err := tools.Open(tools.Env{
+		Dir: in.Workspace.Dir(), Seen: in.Workspace.Seen(), Files: in.Workspace.Ls, Run: in.Workspace.Run, Environ: in.Env, Spool: spoolDir(in.Workspace.Dir()),
+		Output: in.Limits.Output, Timeout: in.Limits.Command,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open the tools: %w", err)
 	}

@@ -13,7 +13,6 @@ import (
 	"greenward/agents/prompts"
 	"greenward/internal/git"
 	"greenward/internal/journal"
-	"greenward/internal/proc"
 )
 
 // maxRounds is how often a change that conflicts is fitted to a newer main
@@ -50,7 +49,7 @@ type Accept func(ctx context.Context, r Report) (refusal string, err error)
 type Job struct {
 	Task       Task
 	Agent, Run string
-	Workspace  *git.Worktree
+	Workspace  *Workspace
 	Checks     []prompts.Check
 	Env        []string // environment of commands in the workspace, whole
 	Transcript *Transcript
@@ -232,13 +231,4 @@ func Waiting(repo *git.Repo, claim Claim) (entry string, waiting bool, err error
 // queueName is the queue branch of a claim: readable, and no other claim's.
 func queueName(task, claim string) string {
 	return task[strings.LastIndexByte(task, '/')+1:] + "-" + claim
-}
-
-// runShell runs a command line of the project in a workspace, bounded.
-func runShell(ctx context.Context, ws *git.Worktree, env []string, line string, most time.Duration) (proc.Result, string, error) {
-	out := proc.NewCapture(4<<10, 12<<10, nil)
-	result, err := proc.Run(ctx, proc.Command{
-		Name: "sh", Args: []string{"-c", line}, Dir: ws.Dir(), Env: env, Stdout: out, Stderr: out, Timeout: most,
-	})
-	return result, out.String(), err
 }

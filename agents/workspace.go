@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -29,9 +30,12 @@ type Workspaces struct {
 	Self  proc.Identity    // required: this process
 	Now   func() time.Time // required
 	Main  git.Ref          // required: what counts as landed
+	// Shelter confines the commands of agents; nil: they run bare.
+	Shelter Shelter
 }
 
-// Workspace is one agent's working copy. It is for one goroutine.
+// Workspace is one agent's working copy. It is for one goroutine; only Run and Seen
+// are for any.
 type Workspace struct {
 	*git.Worktree
 	Base git.Hash // the commit of main that the work began on
@@ -39,6 +43,9 @@ type Workspace struct {
 	owner  owner
 	all    *Workspaces
 	unlock func() error
+
+	mu   sync.Mutex
+	room Room // nil before the first command
 }
 
 // owner is the register of one workspace.
@@ -130,7 +137,10 @@ func (ws *Workspace) Rebase(ctx context.Context, base git.Hash) error {
 // landed is lost, unless it was rescued.
 func (ws *Workspace) Remove() error {
 	ws.all.Repo.Host().At("workspace before removal")
-	err := remove(ws.Dir())
+	err := ws.evict()
+	if err == nil {
+		err = remove(ws.Dir())
+	}
 	ws.all.Repo.Host().At("workspace after removal")
 	if err := errors.Join(err, ws.unlock()); err != nil {
 		return fmt.Errorf("remove the workspace of %s: %w", ws.owner.Agent, err)
@@ -141,7 +151,7 @@ func (ws *Workspace) Remove() error {
 // remove deletes the files first and the register last, so that a crash between
 // leaves a register that the next sweep follows.
 func remove(base string) error {
-	for _, dir := range []string{base, spoolDir(base)} {
+	for _, dir := range []string{base, spoolDir(base), scratchDir(base)} {
 		if err := removeAll(dir); err != nil {
 			return err
 		}
@@ -175,6 +185,9 @@ func (ws *Workspace) Rescue(ctx context.Context) ([]git.Ref, error) {
 
 // Discard rescues, then removes.
 func (ws *Workspace) Discard(ctx context.Context) ([]git.Ref, error) {
+	if err := ws.evict(); err != nil {
+		return nil, errors.Join(err, ws.unlock()) // something in it cannot be ended: the files stay
+	}
 	saved, err := ws.Rescue(ctx)
 	if errors.Is(err, errDamaged) && ctx.Err() == nil {
 		return saved, errors.Join(setAside(ctx, ws.Dir(), err.Error()), ws.Remove())

@@ -120,7 +120,9 @@ func (c *Cell) confine(command proc.Command) proc.Command {
 	if dir == "" {
 		dir = c.place.Dir
 	}
-	command.Group = c.group
+	if command.Group == nil {
+		command.Group = c.group
+	}
 	if c.cells.Sandboxed() {
 		home, tmp = seenHome, seenTmp
 		inside := c.inside(dir)

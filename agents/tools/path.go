@@ -76,7 +76,10 @@ func (w *Workspace) relative(name string, p *place) (string, error) {
 	rel := filepath.ToSlash(filepath.Clean(name))
 	if filepath.IsAbs(name) {
 		ok := false
-		for _, dir := range []string{w.env.Dir, w.alias, w.env.Spool} {
+		for _, dir := range []string{w.env.Dir, w.alias, w.env.Seen, w.env.Spool} {
+			if dir == "" {
+				continue
+			}
 			if rel, ok = below(dir, name); ok {
 				if dir == w.env.Spool {
 					p.root = w.spool

@@ -37,7 +37,7 @@ func (w *Workspace) shell(ctx context.Context, a *arguments) (string, error) {
 		return "", fmt.Errorf("spool output: %w", err)
 	}
 	out := proc.NewCapture(w.env.Output/4, w.env.Output-w.env.Output/4, &bounded{w: spool, left: maxSpool})
-	result, err := proc.Run(ctx, proc.Command{
+	result, err := w.env.Run(ctx, proc.Command{
 		Name: "sh", Args: []string{"-c", command}, Dir: w.env.Dir, Env: w.environ(),
 		Stdout: out, Stderr: out, Timeout: timeout,
 	})

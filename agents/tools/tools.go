@@ -32,6 +32,9 @@ type Env struct {
 	// Environ is the whole environment of commands, without secrets; what
 	// keeps them from asking questions is added.
 	Environ []string
+	// Run runs a command; nil: proc.Run, unconfined.
+	Run     func(ctx context.Context, c proc.Command) (proc.Result, error)
+	Seen    string        // the path of Dir as commands see it; "": the same
 	Spool   string        // required; a directory outside of Dir for outputs that are too long
 	Output  int           // bytes of a result; 0: 64 KiB
 	Timeout time.Duration // of a command, unless it asks for less; 0: 10 min
@@ -73,6 +76,9 @@ func Open(env Env) (*Workspace, error) {
 	}
 	if env.Timeout <= 0 {
 		env.Timeout = defaultTimeout
+	}
+	if env.Run == nil {
+		env.Run = proc.Run
 	}
 	w := &Workspace{}
 	var err error

@@ -28,6 +28,7 @@ type crew struct {
 	claims     *agents.Claims
 	orders     *workflows.Orders
 	workspaces *agents.Workspaces
+	shelter    shelter
 	asked      *workflows.Bell
 	moved      *workflows.Bell
 	client     model.Client // nil: commands alone
@@ -56,6 +57,17 @@ func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*
 	if c.env, err = a.workEnv(e.place); err != nil {
 		return nil, err
 	}
+	cells, err := a.cells(ctx, e.policy.Agents)
+	if err != nil {
+		return nil, err
+	}
+	if !cells.Sandboxed() {
+		a.note("agents run unconfined: %s", cells)
+	} else {
+		c.env = withoutPrivate(c.env, e.policy.Agents.Caches)
+	}
+	c.shelter = a.shelter(cells, e.policy.Agents, c.env)
+	c.workspaces.Shelter = c.shelter
 	if c.client, c.provider, err = a.client(e.policy.Agents, c.model); err != nil {
 		return nil, err
 	}
@@ -88,8 +100,14 @@ func (c *crew) limits() agents.Limits {
 }
 
 func (c *crew) transcript(agent, run string) (*agents.Transcript, error) {
+	secrets := []model.Secret{model.NewSecret(c.app.host.Get("OPENAI_API_KEY"))}
+	for _, role := range c.policy.Agents.Roles {
+		for _, name := range role.Env {
+			secrets = append(secrets, model.NewSecret(c.app.host.Get(name)))
+		}
+	}
 	return agents.OpenTranscript(agents.TranscriptInput{
-		State: c.hub.State(), Run: run, Agent: agent, Now: c.app.now, Secrets: []model.Secret{model.NewSecret(c.app.host.Get("OPENAI_API_KEY"))},
+		State: c.hub.State(), Run: run, Agent: agent, Now: c.app.now, Secrets: secrets,
 	})
 }
 
@@ -97,7 +115,7 @@ func (c *crew) transcript(agent, run string) (*agents.Transcript, error) {
 func (c *crew) mind() (agents.Mind, error) {
 	role, name := c.role("worker")
 	if len(role.Command) > 0 {
-		return &agents.CommandMind{Argv: role.Command, Time: c.policy.Agents.Limits.Time}, nil
+		return &agents.CommandMind{Argv: role.Command, Time: c.policy.Agents.Limits.Time, Env: c.app.host.Only(role.Env...)}, nil
 	}
 	if c.client == nil {
 		return nil, errNoModel
@@ -114,8 +132,11 @@ func (c *crew) worker(agent, run string) (*agents.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	role, _ := c.role("worker")
+	places := *c.workspaces
+	places.Shelter = c.shelter.For(role)
 	return &agents.Worker{
-		Repo: c.hub.Repo, Main: c.main, Agent: agent, Run: run, Mind: mind, Workspaces: c.workspaces, Claims: c.claims, Landings: c.decisions(),
+		Repo: c.hub.Repo, Main: c.main, Agent: agent, Run: run, Mind: mind, Workspaces: &places, Claims: c.claims, Landings: c.decisions(),
 		Now: c.app.now, Checks: c.facts(), Env: c.env, Transcript: t,
 	}, nil
 }

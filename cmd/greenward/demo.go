@@ -186,7 +186,7 @@ func (d *demoRun) pursue(ctx context.Context, o demoOptions) error {
 	if err != nil {
 		return err
 	}
-	e, err := d.app.wire(p)
+	e, err := d.app.wire(ctx, p)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"greenward/agents/cell"
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/proc"
@@ -245,8 +246,18 @@ func (d *doctor) server(ctx context.Context) bool {
 	return true
 }
 
-func (d *doctor) sandbox(context.Context) bool {
-	d.say("sandbox", missing, "checks and agents run as this user, unconfined", "a check with sandbox: true cannot be judged; do not let strangers' changes be checked on a machine that holds secrets")
+func (d *doctor) sandbox(ctx context.Context) bool {
+	cells, err := d.cells(ctx, d.place.policy.Agents)
+	switch {
+	case errors.Is(err, cell.ErrNoSandbox):
+		d.say("sandbox", blocked, err.Error(), "agents.sandbox is on: no agent works without one")
+	case err != nil:
+		d.say("sandbox", blocked, err.Error(), "no agent can work")
+	case cells.Sandboxed():
+		d.say("sandbox", healthy, cells.String(), "")
+	default:
+		d.say("sandbox", missing, cells.String(), "agents can read and change all that this user can, and a check with sandbox: true cannot be judged: install bubblewrap, and keep strangers' changes off a machine that holds secrets")
+	}
 	return true
 }
 

@@ -27,7 +27,7 @@ type engines struct {
 }
 
 // wire builds what lands and what judges on a hub.
-func (a *app) wire(p *place) (*engines, error) {
+func (a *app) wire(ctx context.Context, p *place) (*engines, error) {
 	signer, err := p.hub.Key()
 	if err != nil {
 		return nil, err
@@ -46,6 +46,9 @@ func (a *app) wire(p *place) (*engines, error) {
 		Repo: p.hub.Repo, Ledger: ledger, State: p.hub.State(), Signer: signer, Now: a.now, Host: a.host,
 		Slots: p.policy.Queue.Slots, Name: by, Work: a.checkDir(p),
 	}
+	if e.runner.Confine, err = a.confine(ctx, p); err != nil {
+		return nil, err
+	}
 	e.exchange = &workflows.Exchange{Hub: p.hub, Main: p.main, Green: p.green, Now: a.now, By: by, Trusted: p.policy.Green.Signers}
 	e.lander = &queue.Lander{Hub: p.hub, Judge: e.runner, Now: a.now, By: by, Main: p.main, Green: p.green, Held: e.exchange.Held}
 	if a.config != "" {
@@ -61,7 +64,7 @@ func (a *app) engines(ctx context.Context, fetch bool) (*engines, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.wire(p)
+	return a.wire(ctx, p)
 }
 
 // name is this process in logs and claims.

@@ -120,6 +120,8 @@ type Agents struct {
 	Model     string // empty: none
 	Roles     map[string]Role
 	Sandbox   string // auto, on or off
+	Network   bool   // whether commands of agents reach the machine's network
+	MinDisk   int64  // bytes that must be free for a new workspace
 	Limits    Limits
 	Budget    Budget
 	Providers []Provider
@@ -131,15 +133,22 @@ type Role struct {
 	Model   string
 	Effort  string
 	Command []string
+	Network bool     // for this role, where it is off for all
+	Env     []string // names of variables that the command is given from greenward's own environment
+	Home    []string // paths below the person's home that its own home shows, read-only
 }
 
 // A Limits bounds one agent.
 type Limits struct {
-	Memory int64 // bytes
-	Time   time.Duration
-	Steps  int
-	Tokens int64
-	Output int64 // bytes of one tool's output
+	Memory    int64 // bytes
+	Processes int
+	CPUs      float64 // processors' worth of time; 0: no bound
+	FileSize  int64   // bytes of one file
+	IO        int64   // bytes a second from and to the disk; 0: no bound
+	Time      time.Duration
+	Steps     int
+	Tokens    int64
+	Output    int64 // bytes of one tool's output
 }
 
 // A Budget bounds one run; zero is no bound.
@@ -189,7 +198,8 @@ func Default() Config {
 		Agents: Agents{
 			Workers: 8,
 			Sandbox: "auto",
-			Limits:  Limits{Memory: 2 << 30, Time: 45 * time.Minute, Steps: 200, Tokens: 2_000_000, Output: 64 << 10},
+			MinDisk: 1 << 30,
+			Limits:  Limits{Memory: 2 << 30, Processes: 1000, FileSize: 4 << 30, Time: 45 * time.Minute, Steps: 200, Tokens: 2_000_000, Output: 64 << 10},
 			Caches:  map[string]string{"GOCACHE": "shared", "npm": "shared"},
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/url"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -183,6 +184,33 @@ func money(s string) (float64, error) {
 		return 0, refuse("as in 200 or 1.25", "want an amount of USD, not %q", s)
 	}
 	return n, nil
+}
+
+// processors is how much processor time may be used at once: 0.5, 2.
+func processors(s string) (float64, error) {
+	n, ok := decimal(s)
+	if !ok || n < 0.01 {
+		return 0, refuse("as in 0.5 or 2", "want a number of processors from 0.01 up, not %q", s)
+	}
+	return n, nil
+}
+
+// variable is the name of an environment variable.
+func variable(s string) (string, error) {
+	if odd := strings.ContainsFunc(s, func(c rune) bool {
+		return c != '_' && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9')
+	}); odd || s == "" {
+		return "", refuse("as in CODEX_API_KEY: the name, not the value", "%q is no name of a variable", s)
+	}
+	return s, nil
+}
+
+// homePath is a file or directory below a home.
+func homePath(s string) (string, error) {
+	if !filepath.IsLocal(s) || s == "." {
+		return "", refuse("as in .codex/auth.json", "%q is not a path below the home", s)
+	}
+	return argument(s)
 }
 
 func report(s string) (string, error) {

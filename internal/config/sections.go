@@ -211,17 +211,23 @@ func (r *reader) green(n *yaml.Node, key string, g *Green) {
 
 func (r *reader) agents(n *yaml.Node, key string, a *Agents) {
 	r.object(n, key, fields{
-		"workers": scalar(r, &a.Workers, within(1, 10_000)),
-		"model":   scalar(r, &a.Model, word),
-		"roles":   func(n *yaml.Node, key string) { r.roles(n, key, a) },
-		"sandbox": scalar(r, &a.Sandbox, oneOf("auto", "on", "off")),
+		"workers":  scalar(r, &a.Workers, within(1, 10_000)),
+		"model":    scalar(r, &a.Model, word),
+		"roles":    func(n *yaml.Node, key string) { r.roles(n, key, a) },
+		"sandbox":  scalar(r, &a.Sandbox, oneOf("auto", "on", "off")),
+		"network":  scalar(r, &a.Network, boolean),
+		"min_disk": scalar(r, &a.MinDisk, size),
 		"limits": func(n *yaml.Node, key string) {
 			r.object(n, key, fields{
-				"memory": scalar(r, &a.Limits.Memory, size),
-				"time":   scalar(r, &a.Limits.Time, duration),
-				"steps":  scalar(r, &a.Limits.Steps, within(1, 1_000_000)),
-				"tokens": scalar(r, &a.Limits.Tokens, count),
-				"output": scalar(r, &a.Limits.Output, size),
+				"memory":    scalar(r, &a.Limits.Memory, size),
+				"processes": scalar(r, &a.Limits.Processes, within(10, 1_000_000)),
+				"cpus":      scalar(r, &a.Limits.CPUs, processors),
+				"file_size": scalar(r, &a.Limits.FileSize, size),
+				"io":        scalar(r, &a.Limits.IO, size),
+				"time":      scalar(r, &a.Limits.Time, duration),
+				"steps":     scalar(r, &a.Limits.Steps, within(1, 1_000_000)),
+				"tokens":    scalar(r, &a.Limits.Tokens, count),
+				"output":    scalar(r, &a.Limits.Output, size),
 			})
 		},
 		"budget": func(n *yaml.Node, key string) {
@@ -257,8 +263,11 @@ func (r *reader) roles(n *yaml.Node, key string, a *Agents) {
 		known[name] = func(n *yaml.Node, key string) {
 			var role Role
 			seen := r.object(n, key, fields{
-				"model":  scalar(r, &role.Model, word),
-				"effort": scalar(r, &role.Effort, word),
+				"model":   scalar(r, &role.Model, word),
+				"effort":  scalar(r, &role.Effort, word),
+				"network": scalar(r, &role.Network, boolean),
+				"env":     list(r, &role.Env, variable),
+				"home":    list(r, &role.Home, homePath),
 				// Not list: a command may well say the same word twice.
 				"command": func(n *yaml.Node, key string) {
 					r.items(n, key, func(n *yaml.Node, key string) {

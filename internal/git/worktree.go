@@ -86,6 +86,36 @@ func OpenWorktree(dir string, host proc.Host) (*Worktree, error) {
 // Dir is the working copy's top directory.
 func (w *Worktree) Dir() string { return w.dir }
 
+// ReadOnly lists the directories outside of the working copy that git needs when
+// it is used in it: where the objects are that it borrows.
+func (w *Worktree) ReadOnly() ([]string, error) {
+	return (&Repo{dir: w.from, host: w.repo.host}).ObjectDirs()
+}
+
+// ObjectDirs lists where the repository's objects are: its own directory and
+// those that it borrows from.
+func (r *Repo) ObjectDirs() ([]string, error) {
+	const most = 10
+	list := []string{filepath.Join(r.dir, "objects")}
+	for i := 0; i < len(list) && i < most; i++ {
+		data, err := os.ReadFile(filepath.Join(list[i], "info", "alternates"))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("find borrowed objects: %w", err)
+		}
+		for line := range strings.Lines(string(data)) {
+			if line = strings.TrimSpace(line); filepath.IsAbs(line) {
+				list = append(list, line)
+			} else if line != "" && line[0] != '#' && line[0] != '"' {
+				list = append(list, filepath.Join(list[i], line))
+			}
+		}
+	}
+	return list, nil
+}
+
 // Repo is the working copy's own git directory.
 func (w *Worktree) Repo() *Repo { return w.repo }
 

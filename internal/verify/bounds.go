@@ -17,13 +17,13 @@ import (
 // processes of all that it starts together, by a control group, and the size of a
 // file by the shell's own limit. A machine that cannot hold a limit says so, and
 // the check runs without it: the verdict is the tree's, not the machine's.
-func bounded(ctx context.Context, check config.Check, command proc.Command) (proc.Result, error) {
+func bounded(ctx context.Context, check config.Check, command proc.Command, run func(context.Context, proc.Command) (proc.Result, error)) (proc.Result, error) {
 	b := check.Bounds
 	if b.FileSize > 0 { // POSIX counts in 512 bytes
 		command.Args = []string{"-c", "ulimit -f " + strconv.FormatInt((b.FileSize+511)/512, 10) + `; eval "$1"`, "sh", command.Args[1]}
 	}
 	if b.Memory == 0 && b.Processes == 0 {
-		return proc.Run(ctx, command)
+		return run(ctx, command)
 	}
 	group, err := proc.NewGroup(proc.Limits{Memory: b.Memory, Processes: b.Processes})
 	if err != nil && !errors.Is(err, proc.ErrNoGroups) {
@@ -38,6 +38,6 @@ func bounded(ctx context.Context, check config.Check, command proc.Command) (pro
 		}
 	}
 	command.Group = group
-	ended, err := proc.Run(ctx, command)
+	ended, err := run(ctx, command)
 	return ended, errors.Join(err, group.Close())
 }

@@ -43,6 +43,15 @@ type Runner struct {
 	Caches map[string]string // variables on top, such as GOCACHE
 	Slots  int               // checks at once; 0: one
 	Name   string            // recorded as runner; "": hub
+	// Confine runs checks that want a sandbox; nil: there is none, and they are
+	// Broken.
+	Confine Confiner
+}
+
+// Confiner runs a command where it reaches nothing but its workspace.
+type Confiner interface {
+	// Confined runs c, whose workspace is dir.
+	Confined(ctx context.Context, dir string, c proc.Command) (proc.Result, error)
 }
 
 // Bounds of running what has given no conclusive evidence yet.
@@ -135,7 +144,7 @@ func (r *Runner) Needs(s Subject, checks []config.Check) ([]config.Check, error)
 
 // finish adds to an outcome what depends on the moment.
 func (r *Runner) finish(o Outcome, check config.Check) Outcome {
-	o.Again = check.Remote == "" && !check.Sandbox && (o.undecided() || !r.settled(o))
+	o.Again = check.Remote == "" && (!check.Sandbox || r.Confine != nil) && (o.undecided() || !r.settled(o))
 	return o.quarantine(check, r.Now())
 }
 
@@ -173,7 +182,7 @@ func (r *Runner) judge(ctx context.Context, j job) (Outcome, error) {
 	if err != nil || !j.again && r.settled(known) {
 		return known, err
 	}
-	if j.check.Sandbox {
+	if j.check.Sandbox && r.Confine == nil {
 		known.Verdict, known.Cause = Broken, CauseSandbox
 		known.Why = "sandbox: true is wanted, and checks cannot be confined here; set it to false to run unconfined"
 		return known, nil
@@ -292,7 +301,7 @@ func (r *Runner) try(ctx context.Context, slot slot, j job, done *result) (Findi
 	}
 	command.Stdout, command.Stderr = outputs(report, whole, text)
 	r.Host.At("verify.run")
-	ended, runErr := bounded(ctx, j.check, command)
+	ended, runErr := bounded(ctx, j.check, command, r.starter(slot.dir, j.check))
 	full, spoolErr := whole.close()
 	done.output = text.String()
 	if runErr != nil {
@@ -315,6 +324,14 @@ func (r *Runner) try(ctx context.Context, slot slot, j job, done *result) (Findi
 	return Conclude(Ending{
 		Code: ended.Code, Signal: ended.Signal, TimedOut: ended.TimedOut, Timeout: j.check.Timeout, DiskFull: full, OutOfMemory: ended.OutOfMemory,
 	}, done.tally), nil
+}
+
+// starter is what runs a check's command: confined where it wants to be.
+func (r *Runner) starter(dir string, check config.Check) func(context.Context, proc.Command) (proc.Result, error) {
+	if !check.Sandbox {
+		return proc.Run
+	}
+	return func(ctx context.Context, c proc.Command) (proc.Result, error) { return r.Confine.Confined(ctx, dir, c) }
 }
 
 // outputs are the writers of a check's two streams. Where no report is read from

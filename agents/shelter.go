@@ -1,0 +1,96 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"greenward/internal/proc"
+)
+
+// Shelter confines the commands of agents.
+type Shelter interface {
+	// Open makes the room that one workspace's commands run in.
+	Open(in RoomInput) (Room, error)
+	// Seen is the path at which commands see the workspace in dir.
+	Seen(dir string) string
+}
+
+// RoomInput says what a room is for.
+type RoomInput struct {
+	Dir     string   // the workspace: commands may write there
+	Scratch string   // a directory for the home and the temporary files of its commands
+	Read    []string // what they may read besides
+}
+
+// Room is where the commands of one workspace run, all within the same bounds. It
+// is safe for concurrent use.
+type Room interface {
+	Run(ctx context.Context, c proc.Command) (proc.Result, error)
+	// Close ends whatever still runs there.
+	Close() error
+}
+
+// scratchDir is the home and the /tmp of a workspace's commands; it goes with the
+// workspace.
+func scratchDir(base string) string { return base + ".cell" }
+
+// Run runs a command of the agent in its workspace, confined as the shelter says.
+// The room is made by the first; all of them share its bounds.
+func (ws *Workspace) Run(ctx context.Context, c proc.Command) (proc.Result, error) {
+	if ws.all.Shelter == nil {
+		return proc.Run(ctx, c)
+	}
+	room, err := ws.enter()
+	if err != nil {
+		return proc.Result{}, err
+	}
+	return room.Run(ctx, c)
+}
+
+// Seen is the workspace's path as its commands see it.
+func (ws *Workspace) Seen() string {
+	if ws.all.Shelter == nil {
+		return ws.Dir()
+	}
+	return ws.all.Shelter.Seen(ws.Dir())
+}
+
+func (ws *Workspace) enter() (Room, error) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.room != nil {
+		return ws.room, nil
+	}
+	read, err := ws.ReadOnly()
+	if err != nil {
+		return nil, err
+	}
+	room, err := ws.all.Shelter.Open(RoomInput{Dir: ws.Dir(), Scratch: scratchDir(ws.Dir()), Read: append(read, spoolDir(ws.Dir()))})
+	if err != nil {
+		return nil, fmt.Errorf("confine %s: %w", ws.owner.Agent, err)
+	}
+	ws.room = room
+	return room, nil
+}
+
+// evict ends whatever still runs in the workspace.
+func (ws *Workspace) evict() error {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.room == nil {
+		return nil
+	}
+	err := ws.room.Close()
+	ws.room = nil
+	return err
+}
+
+// runShell runs a command line of the project in a workspace, bounded.
+func (ws *Workspace) runShell(ctx context.Context, env []string, line string, most time.Duration) (proc.Result, string, error) {
+	out := proc.NewCapture(4<<10, 12<<10, nil)
+	result, err := ws.Run(ctx, proc.Command{
+		Name: "sh", Args: []string{"-c", line}, Dir: ws.Dir(), Env: env, Stdout: out, Stderr: out, Timeout: most,
+	})
+	return result, out.String(), err
+}
