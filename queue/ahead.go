@@ -41,6 +41,19 @@ func newAhead(repo *git.Repo, rules *gate.Gate) *ahead {
 	return a
 }
 
+// look reads the commits at the heads of the queue, where many are new.
+func (a *ahead) look(ctx context.Context, refs []git.RefValue, known map[git.Hash]Waiting) {
+	var heads []git.Hash
+	for _, r := range refs {
+		if _, ok := known[r.Hash]; !ok {
+			heads = append(heads, r.Hash)
+		}
+	}
+	if len(heads) >= aheadFrom {
+		_ = a.feed.Commits(ctx, heads) // what could not be read is read one by one
+	}
+}
+
 // begin reads ahead for the entries that a pass will take up in this order; stop
 // must be called before the next begin.
 func (a *ahead) begin(ctx context.Context, rules config.Gate, list []Waiting) {

@@ -49,7 +49,7 @@ func (l *Lander) read(ctx context.Context) (Read, error) {
 	if err != nil {
 		return Read{}, err
 	}
-	waiting, err := l.waiting()
+	waiting, err := l.waiting(ctx)
 	return Read{Main: p.main, Closed: p.frozen != nil || p.held != nil, Judged: judged, Batch: l.Batch, Waiting: waiting}, err
 }
 
@@ -160,11 +160,12 @@ func (l *Lander) checks() []config.Check {
 }
 
 // waiting lists the queue's branches in the order in which they land.
-func (l *Lander) waiting() ([]Waiting, error) {
+func (l *Lander) waiting(ctx context.Context) ([]Waiting, error) {
 	refs, err := l.Hub.Refs(git.QueuePrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list the queue: %w", err)
 	}
+	l.ahead.look(ctx, refs, l.commits)
 	var list []Waiting
 	known := make(map[git.Hash]Waiting, len(refs))
 	for _, r := range refs {

@@ -198,8 +198,8 @@ func (l *Lander) List(ctx context.Context) (Listing, error) {
 	if err := reader.controls(); err != nil {
 		return out, err
 	}
-	waiting, err := reader.waiting()
-	if err != nil {
+	waiting, err := reader.waiting(ctx)
+	if err := errors.Join(err, reader.close()); err != nil {
 		return out, err
 	}
 	building, err := reader.building()

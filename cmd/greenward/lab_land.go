@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 
@@ -76,14 +77,12 @@ func (a *app) labLand(ctx context.Context, o landOptions) error {
 
 func showLand(w io.Writer, r lab.LandReport) {
 	line(w, "%d changes in batches of %d on %d files and %d commits; %d touch a file that another one touches", r.Changes, r.Batch, r.Files, r.Commits, r.SameFile)
-	for i, run := range r.Runs {
+	for _, run := range r.Runs {
 		ratio := ""
-		if i > 0 {
-			ratio = "  (greenward: %.2f times)"
-			line(w, "%-26s %6d landed %8.2f s %8.0f/s %7.2f ms CPU each"+ratio, run.Name, run.Landed, run.Seconds, run.PerSecond, run.CPU, r.Ratios[run.Name])
-			continue
+		if times, rival := r.Ratios[run.Name]; rival {
+			ratio = fmt.Sprintf("  (greenward: %.2f times)", times)
 		}
-		line(w, "%-26s %6d landed %8.2f s %8.0f/s %7.2f ms CPU each", run.Name, run.Landed, run.Seconds, run.PerSecond, run.CPU)
+		line(w, "%-28s %6d landed %8.2f s %8.0f/s %7.2f ms CPU each%s", run.Name, run.Landed, run.Seconds, run.PerSecond, run.CPU, ratio)
 	}
 	line(w, "merges: %d spliced, %d by the long-lived git, %d by a git each", r.Merges.Spliced, r.Merges.Session, r.Merges.Single)
 	line(w, "audited %d landings, %d wrong; all ways end in one tree: %v", r.Audited, r.Wrong, r.TreeEqual)

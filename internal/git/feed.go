@@ -76,6 +76,12 @@ func (f *Feed) Bring(ctx context.Context, heads []Hash) error {
 	return err
 }
 
+// Commits has the repository remember commits.
+func (f *Feed) Commits(ctx context.Context, list []Hash) error {
+	_, err := f.fetch(ctx, list)
+	return err
+}
+
 // commit is a commit that was fetched, or held before.
 func (f *Feed) commit(h Hash) (Commit, bool) {
 	kind, raw, ok := f.repo.remembered(h)

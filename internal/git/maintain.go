@@ -40,8 +40,8 @@ func (r *Repo) Maintain(ctx context.Context) (done bool, err error) {
 	defer func() { err = errors.Join(err, release()) }()
 	for _, args := range [][]string{
 		// A geometric repack takes loose objects along whether or not a ref reaches them.
-		{"-c", syncAll, "-c", "pack.threads=1", "repack", "-d", "-q", "--geometric=2"},
-		{"-c", syncAll, "commit-graph", "write", "--reachable", "--split", "--no-progress"},
+		{"-c", Synced, "-c", "pack.threads=1", "repack", "-d", "-q", "--geometric=2"},
+		{"-c", Synced, "commit-graph", "write", "--reachable", "--split", "--no-progress"},
 	} {
 		if _, err := r.git(ctx, args...); err != nil {
 			return false, fmt.Errorf("maintain: %w", err)

@@ -63,7 +63,7 @@ func (m *Mover) Transact(ctx context.Context, updates []RefUpdate) error {
 }
 
 func (m *Mover) start(ctx context.Context) error {
-	policy := syncAll
+	policy := Synced
 	if m.Volatile {
 		policy = "core.fsync=none"
 	}

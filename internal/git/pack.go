@@ -107,11 +107,11 @@ func packIndex(entries []packEntry, sum [sha1.Size]byte) ([]byte, error) {
 // stored writes data, less than 64 KiB, as a zlib stream of one block that is not
 // compressed. Names of objects do not compress, and maintenance packs trees as
 // differences later on.
-func stored(pack *bytes.Buffer, data []byte) {
+func stored(out *bytes.Buffer, data []byte) {
 	n := uint16(len(data)) //nolint:gosec // the caller saw to it
-	pack.Write([]byte{0x78, 0x01, 0x01, byte(n), byte(n >> 8), byte(^n), byte(^n >> 8)})
-	pack.Write(data)
-	pack.Write(binary.BigEndian.AppendUint32(nil, adler32.Checksum(data)))
+	out.Write([]byte{0x78, 0x01, 0x01, byte(n), byte(n >> 8), byte(^n), byte(^n >> 8)})
+	out.Write(data)
+	out.Write(binary.BigEndian.AppendUint32(nil, adler32.Checksum(data)))
 }
 
 func packKind(kind plumbing.ObjectType) (byte, error) {
@@ -143,9 +143,14 @@ func packHeader(kind byte, size int) []byte {
 // deflateLoose is an object as a file of its own holds it.
 func (r *Repo) deflateLoose(o object) ([]byte, error) {
 	var file bytes.Buffer
+	head := fmt.Appendf(nil, "%s %d\x00", o.kind, len(o.data))
+	if o.kind != plumbing.BlobObject && len(head)+len(o.data) < 1<<16 {
+		stored(&file, append(head, o.data...))
+		return file.Bytes(), nil
+	}
 	z := r.deflater(&file)
 	defer r.zips.Put(z)
-	_, headErr := fmt.Fprintf(z, "%s %d\x00", o.kind, len(o.data))
+	_, headErr := z.Write(head)
 	_, dataErr := z.Write(o.data)
 	if err := errors.Join(headErr, dataErr, z.Close()); err != nil {
 		return nil, fmt.Errorf("deflate: %w", err)

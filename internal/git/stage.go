@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// syncAll has git wait until what it wrote, refs and pack indexes too, is on the disk.
-const syncAll = "core.fsync=objects,derived-metadata,reference"
+// Synced is the setting by which git waits until what it wrote, refs and pack
+// indexes too, is on the disk.
+const Synced = "core.fsync=objects,derived-metadata,reference"
 
 // packFrom is from how many objects on a Flush writes one pack.
 const packFrom = 100

@@ -35,8 +35,12 @@ type Land struct {
 // way lands the changes on a repository: what it returns does so, and tells how many.
 type way struct {
 	name  string
-	begin func(context.Context, *git.Repo, *LandReport) (func() (int, error), error)
+	begin begin
+	syncs bool // it waits for the disk
 }
+
+// begin prepares a way of landing on a repository.
+type begin func(context.Context, *git.Repo, *LandReport) (func() (int, error), error)
 
 // prepared is one change of a Land.
 type prepared struct {
@@ -54,7 +58,7 @@ type LandReport struct {
 	Batch     int                `json:"batch"`
 	SameFile  int                `json:"same_file"` // changes whose file another one touches
 	Runs      []LandRun          `json:"runs"`
-	Ratios    map[string]float64 `json:"ratios"` // of the first run to each other one, landings/s
+	Ratios    map[string]float64 `json:"ratios"` // landings/s of greenward to those of each rival that waits for the disk alike
 	Merges    git.Merges         `json:"merges"` // of the first run
 	Audited   int                `json:"audited"`
 	Wrong     int                `json:"wrong"`      // landings whose tree is not git's
@@ -82,19 +86,29 @@ func (l *Land) Run(ctx context.Context) (LandReport, error) {
 		return out, fmt.Errorf("prepare changes: %w", err)
 	}
 	l.Say("%d changes prepared on %d files and %d commits", l.Changes, out.Files, out.Commits)
-	ways := []way{{"greenward", l.ours(false)}, {"greenward, not synced", l.ours(true)}, {"three processes a change", l.processes}}
-	if out.SameFile == 0 {
-		ways = append(ways, way{"fast-import", l.fastImport}) // it merges nothing
+	ways := []way{
+		{"greenward", l.ours(false), true},
+		{"three processes a change", l.processes(false), true},
+		{"fast-import", l.fastImport(false), true},
+		{"greenward, not synced", l.ours(true), false},
+		{"three processes, not synced", l.processes(true), false},
+		{"fast-import, not synced", l.fastImport(true), false},
 	}
-	for i, w := range ways {
+	if out.SameFile > 0 { // fast-import merges nothing
+		ways = slices.DeleteFunc(ways, func(w way) bool { return strings.HasPrefix(w.name, "fast-import") })
+	}
+	ours := map[bool]float64{}
+	for _, w := range ways {
 		run, err := l.measure(ctx, base, w, &out)
 		if err != nil {
 			return out, fmt.Errorf("land by %s: %w", w.name, err)
 		}
 		l.Say("%s: %.0f landings/s, %.2f ms of CPU each", run.Name, run.PerSecond, run.CPU)
 		out.Runs = append(out.Runs, run)
-		if i > 0 {
-			out.Ratios[run.Name] = out.Runs[0].PerSecond / run.PerSecond
+		if _, there := ours[w.syncs]; !there {
+			ours[w.syncs] = run.PerSecond
+		} else {
+			out.Ratios[run.Name] = ours[w.syncs] / run.PerSecond
 		}
 		if run.Landed == l.Changes && run.tree != out.Runs[0].tree {
 			out.TreeEqual = false

@@ -20,7 +20,13 @@ const rivalTime = 30 * time.Minute
 
 // processes lands as a script does: merge-tree, commit-tree and update-ref for
 // every change.
-func (l *Land) processes(ctx context.Context, repo *git.Repo, _ *LandReport) (func() (int, error), error) {
+func (l *Land) processes(volatile bool) begin {
+	return func(ctx context.Context, repo *git.Repo, _ *LandReport) (func() (int, error), error) {
+		return l.script(ctx, repo, volatile)
+	}
+}
+
+func (l *Land) script(ctx context.Context, repo *git.Repo, volatile bool) (func() (int, error), error) {
 	heads := l.heads[:min(len(l.heads), maxProcesses)]
 	var in strings.Builder
 	for _, p := range heads {
@@ -36,7 +42,7 @@ done`
 	return func() (int, error) {
 		said := proc.NewCapture(1<<10, 4<<10, nil)
 		result, err := proc.Run(ctx, proc.Command{
-			Name: "sh", Args: []string{"-c", script}, Dir: repo.Dir(), Env: l.env(repo), Stdin: strings.NewReader(in.String()), Stderr: said, Timeout: rivalTime,
+			Name: "sh", Args: []string{"-c", script}, Dir: repo.Dir(), Env: l.env(repo, volatile), Stdin: strings.NewReader(in.String()), Stderr: said, Timeout: rivalTime,
 		})
 		if err == nil && !result.OK() {
 			err = fmt.Errorf("the script ended with %s: %s", result, said)
@@ -45,17 +51,30 @@ done`
 	}, nil
 }
 
-func (l *Land) env(repo *git.Repo) []string {
+// env is the environment of a rival, which waits for the disk as the lander does.
+func (l *Land) env(repo *git.Repo, volatile bool) []string {
+	policy := git.Synced
+	if volatile {
+		policy = "core.fsync=none"
+	}
+	key, value, _ := strings.Cut(policy, "=")
 	return append(repo.Host().Only("PATH", "TMPDIR"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "LC_ALL=C", "GIT_DIR="+repo.Dir(),
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0="+key, "GIT_CONFIG_VALUE_0="+value,
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
 }
 
 // fastImport writes the same commits through one long-lived git fast-import,
 // which makes them visible once a batch. It only writes: nothing is merged.
-func (l *Land) fastImport(ctx context.Context, repo *git.Repo, _ *LandReport) (func() (int, error), error) {
+func (l *Land) fastImport(volatile bool) begin {
+	return func(ctx context.Context, repo *git.Repo, _ *LandReport) (func() (int, error), error) {
+		return l.importer(ctx, repo, volatile)
+	}
+}
+
+func (l *Land) importer(ctx context.Context, repo *git.Repo, volatile bool) (func() (int, error), error) {
 	return func() (int, error) {
 		p, err := proc.Start(ctx, proc.Command{
-			Name: "git", Args: []string{"fast-import", "--quiet", "--done"}, Dir: repo.Dir(), Env: l.env(repo), Timeout: rivalTime,
+			Name: "git", Args: []string{"fast-import", "--quiet", "--done"}, Dir: repo.Dir(), Env: l.env(repo, volatile), Timeout: rivalTime,
 		})
 		if err != nil {
 			return 0, err

@@ -1,0 +1,208 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"greenward/internal/git"
+	"greenward/internal/proc"
+	"greenward/queue"
+)
+
+// Fleet measures landing end to end: many workers at once that each commit a
+// change and ask for it to land, again and again, once through the lander and once
+// by the loop that everybody writes first: fetch, rebase, push, and again.
+type Fleet struct {
+	Source  *git.Repo // required: only read
+	Main    git.Hash  // required: the commit that main begins at
+	Dir     string    // required: an empty directory
+	Workers int       // required
+	Window  time.Duration
+	Most    int // changes of one worker; zero: as many as the window takes
+	Now     func() time.Time
+	Say     func(format string, args ...any)
+}
+
+// FleetReport is what a Fleet found.
+type FleetReport struct {
+	Workers int        `json:"workers"`
+	Runs    []FleetRun `json:"runs"`
+	Ratio   float64    `json:"ratio"` // landings/s through the lander to those of the loop
+}
+
+// FleetRun is one way of landing.
+type FleetRun struct {
+	Name      string  `json:"name"`
+	Landed    int     `json:"landed"`
+	Seconds   float64 `json:"seconds"`
+	PerSecond float64 `json:"per_second"`
+	Starved   int     `json:"starved"` // workers that landed nothing
+}
+
+// setupAtOnce is how many workspaces are made side by side.
+const setupAtOnce = 4
+
+// Run measures both ways.
+func (f *Fleet) Run(ctx context.Context) (FleetReport, error) {
+	out := FleetReport{Workers: f.Workers}
+	for _, way := range []struct {
+		name          string
+		setup, script string
+		land          bool
+	}{
+		{"greenward", `git --git-dir="$HUB" worktree add -q --detach "$DIR" refs/heads/main`, handIn, true},
+		{"fetch, rebase, push", `git clone -q --shared "$HUB" "$DIR"`, pushLoop, false},
+	} {
+		run, err := f.measure(ctx, way.name, way.setup, way.script, way.land)
+		if err != nil {
+			return out, fmt.Errorf("%d workers by %s: %w", f.Workers, way.name, err)
+		}
+		f.Say("%s: %d landed by %d workers, %.2f/s, %d landed nothing", run.Name, run.Landed, f.Workers, run.PerSecond, run.Starved)
+		out.Runs = append(out.Runs, run)
+	}
+	if out.Runs[1].Landed > 0 {
+		out.Ratio = out.Runs[0].PerSecond / out.Runs[1].PerSecond
+	}
+	return out, nil
+}
+
+// A worker's life: it makes a file, commits it, has it land, and takes up what
+// landed meanwhile, until the file named by STOP is there. Nothing is started but
+// git, and a sleep by whoever waits.
+const (
+	commitOne = `i=$((i+1)); name=$WORKER-$i; echo "$name" > "lab/$name.txt"
+git add "lab/$name.txt" && git commit -q -m "change $name" || exit 1
+`
+	handIn = `mkdir -p lab; i=0; while [ ! -e "$STOP" ] && [ "$i" -lt "$MOST" ]; do ` + commitOne + `
+git update-ref "refs/heads/queue/$name" HEAD 0000000000000000000000000000000000000000 || exit 1
+while [ -e "$HUB/refs/heads/queue/$name" ]; do
+	[ ! -e "$STOP" ] || exit 0
+	sleep 0.2
+done
+git checkout -q --detach refs/heads/main || exit 1
+done`
+	pushLoop = `mkdir -p lab; i=0; while [ ! -e "$STOP" ] && [ "$i" -lt "$MOST" ]; do ` + commitOne + `
+until git fetch -q origin main && git rebase -q FETCH_HEAD && git push -q origin HEAD:refs/heads/main 2>/dev/null; do
+	[ ! -e "$STOP" ] || exit 0
+done
+done`
+)
+
+func (f *Fleet) measure(ctx context.Context, name, setup, script string, land bool) (FleetRun, error) {
+	run := FleetRun{Name: name}
+	place := filepath.Join(f.Dir, strings.NewReplacer(" ", "-", ",", "").Replace(name))
+	if err := os.MkdirAll(place, 0o755); err != nil {
+		return run, err
+	}
+	repo, err := f.Source.CloneBare(ctx, filepath.Join(place, "hub.git"), f.Main)
+	if err != nil {
+		return run, err
+	}
+	if err := f.each(ctx, repo, place, setup, setupAtOnce, 0); err != nil {
+		return run, fmt.Errorf("make workspaces: %w", err)
+	}
+	landing, stop := context.WithCancel(ctx)
+	defer stop()
+	var lander errgroup.Group
+	if land {
+		lander.Go(func() error { return f.lander(landing, repo) })
+	}
+	began := f.Now()
+	over := time.AfterFunc(f.Window, func() {
+		// Where it cannot be made the workers are ended by their own time limit.
+		_ = os.WriteFile(filepath.Join(place, "stop"), nil, 0o600)
+	})
+	err = f.each(ctx, repo, place, script, f.Workers, f.Window)
+	over.Stop()
+	run.Seconds = f.Now().Sub(began).Seconds()
+	stop()
+	if ended := lander.Wait(); !errors.Is(ended, context.Canceled) {
+		err = errors.Join(err, ended)
+	}
+	if err != nil {
+		return run, err
+	}
+	tip, err := repo.Resolve("refs/heads/main")
+	if err != nil {
+		return run, err
+	}
+	had := map[string]bool{}
+	for c, err := range repo.History(tip, f.Main) {
+		if err != nil {
+			return run, err
+		}
+		worker, _, _ := strings.Cut(strings.TrimPrefix(c.Subject(), "change "), "-")
+		had[worker] = true
+		run.Landed++
+	}
+	run.PerSecond, run.Starved = float64(run.Landed)/run.Seconds, f.Workers-len(had)
+	return run, nil
+}
+
+// each runs a script for every worker, so many at once.
+func (f *Fleet) each(ctx context.Context, repo *git.Repo, place, script string, atOnce int, window time.Duration) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i := range f.Workers {
+		group.Go(func() error {
+			dir := filepath.Join(place, fmt.Sprint("w", i))
+			in := dir
+			if window == 0 {
+				in = place
+			}
+			said := proc.NewCapture(1<<10, 4<<10, nil)
+			result, err := proc.Run(ctx, proc.Command{
+				Name: "sh", Args: []string{"-c", script}, Dir: in, Stderr: said, Timeout: rivalTime,
+				Env: append(repo.Host().Only("PATH", "TMPDIR"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "LC_ALL=C",
+					"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com",
+					"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=gc.auto", "GIT_CONFIG_VALUE_0=0",
+					"HUB="+repo.Dir(), "DIR="+dir, fmt.Sprint("WORKER=w", i), fmt.Sprint("MOST=", cmp.Or(f.Most, math.MaxInt32)), "STOP="+filepath.Join(place, "stop")),
+			})
+			if err == nil && !result.OK() {
+				err = fmt.Errorf("worker %d ended with %s: %s", i, result, said)
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// lookEvery is how often the queue is looked at for new branches.
+const lookEvery = 5 * time.Millisecond
+
+// lander lands until ctx ends; it is woken as soon as something waits.
+func (f *Fleet) lander(ctx context.Context, repo *git.Repo) error {
+	l := &queue.Lander{Hub: &git.Hub{Repo: repo}, Now: f.Now, By: "lab"}
+	wake := make(chan struct{})
+	var watch errgroup.Group
+	watch.Go(func() error { return l.Watch(ctx, wake) })
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+			waiting, err := repo.Refs(git.QueuePrefix)
+			if err != nil {
+				return errors.Join(err, watch.Wait())
+			}
+			if len(waiting) == 0 {
+				continue
+			}
+			select {
+			case wake <- struct{}{}:
+			case <-ctx.Done():
+			}
+		}
+	}
+	return watch.Wait()
+}
