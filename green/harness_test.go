@@ -25,7 +25,7 @@ green: {repair: [revert, subset, agent, prefix]}
 `
 
 // truth is a judge whose verdicts come from what the tree holds: a file
-// broken/<check> fails it, infra/<check> breaks it, skip/<check> runs without
+// broken/<check> fails it, infra/<check> breaks it, hang/<check> has it time out, skip/<check> runs without
 // a verdict, pending/<check> has not answered, absent/<check> is not reported,
 // and pair/x with pair/y fail test together. Evidence is kept by tree.
 type truth struct {
@@ -129,6 +129,10 @@ func (t *truth) run(o verify.Outcome, files []string, k config.Check) verify.Out
 	switch {
 	case has("infra/" + k.Name):
 		o.Verdict, o.Cause = verify.Broken, verify.CauseWorkspace
+		return o
+	case has("hang/" + k.Name):
+		o.Verdict, o.Cause = verify.Unknown, verify.CauseTimeout
+		o.Timeouts++
 		return o
 	case has("skip/" + k.Name):
 		o.Verdict, o.Cause = verify.Unknown, verify.CauseSkipped

@@ -226,3 +226,24 @@ func TestG16LateEvidenceForAnOlderCommit(t *testing.T) {
 		t.Errorf("got %+v, want a hold", r)
 	}
 }
+
+// TestG03SecondHangNamesTheCommit has a check that never ends from one commit on:
+// once it hung twice where the parent passes, that commit is left out. A head that
+// ends, whatever hung before it, is promoted without waiting.
+func TestG03SecondHangNamesTheCommit(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.cycle()
+	p.good("b")
+	hangs := p.commit("loop", map[string]string{"hang/test": "x\n"})
+	p.good("c")
+	r := p.cycle()
+	if !r.Promoted || len(r.Excluded) != 1 || r.Excluded[0].Commit != hangs || r.Culprits[0].Kind != green.KindChange {
+		t.Fatalf("got %+v, want %s left out", r, hangs)
+	}
+	p.commit("end it", map[string]string{"hang/test": gittest.Deleted})
+	runs := p.truth.runs
+	if r = p.cycle(); !r.Promoted || r.Repair != green.RepairNone || p.truth.runs > runs+2 {
+		t.Errorf("got %+v after %d runs, want the head", r, p.truth.runs-runs)
+	}
+}
