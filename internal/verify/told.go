@@ -45,8 +45,8 @@ func (r *Runner) told() (tales, error) {
 		return nil, fmt.Errorf("read what the forge said: %w", err)
 	}
 	var t tales
-	if json.Unmarshal(data, &t) != nil {
-		return nil, nil // torn, or of another greenward: it is told again
+	if err := json.Unmarshal(data, &t); err != nil {
+		t = nil // torn, or of another greenward: it is told again
 	}
 	return t, nil
 }
