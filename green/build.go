@@ -259,19 +259,15 @@ func (c *cycle) expect(b built) ([]string, *Unbuilt, error) {
 
 // ask has checks judged and reads the answers.
 func (c *cycle) ask(ctx context.Context, b built, ids []string, again bool) ([]Seen, int, error) {
-	subject := verify.Subject{Tree: b.tree}
 	var checks []config.Check
 	for _, id := range ids {
 		k := c.needs[id].Check
 		checks = append(checks, k)
 	}
-	if b.commit == c.main || slices.Contains(c.frozen.Line, b.commit) || slices.ContainsFunc(checks, func(k config.Check) bool { return k.History }) {
-		subject.Commit = b.commit
-	}
 	if len(checks) == 0 {
 		return nil, 0, nil
 	}
-	report, err := c.e.Judge.Judge(ctx, subject, checks, again)
+	report, err := c.e.Judge.Judge(ctx, c.subject(b, checks), checks, again)
 	if err != nil {
 		return nil, 0, fmt.Errorf("judge %s: %w", b.commit.Short(), err)
 	}
@@ -280,6 +276,15 @@ func (c *cycle) ask(ctx context.Context, b built, ids []string, again bool) ([]S
 		err = c.late(ctx, seen)
 	}
 	return seen, report.Ran, err
+}
+
+// subject is what checks run on.
+func (c *cycle) subject(b built, checks []config.Check) verify.Subject {
+	s := verify.Subject{Tree: b.tree}
+	if b.commit == c.main || slices.Contains(c.frozen.Line, b.commit) || slices.ContainsFunc(checks, func(k config.Check) bool { return k.History }) {
+		s.Commit = b.commit
+	}
+	return s
 }
 
 // read picks the answers to the checks that were asked for out of a report.
@@ -299,7 +304,7 @@ func (c *cycle) read(report verify.Report, ids []string) []Seen {
 		}
 		one := Seen{
 			ID: id, Verdict: o.Verdict, Passes: o.Passes, Fails: o.Fails, Hangs: o.Timeouts,
-			Runs: o.Runs, Cause: o.Cause, Why: o.Why, Again: o.Again && o.Fails > 0, Since: o.Since,
+			Runs: o.Runs, Cause: o.Cause, Why: o.Why, Again: o.Again && o.Fails > 0, Since: o.Since, Flake: o.Flake,
 		}
 		if o.Ran > 0 && o.Ran == o.Runs {
 			one.Fresh = freshly(Seen{}, one)

@@ -31,9 +31,6 @@ const (
 	goalPrefix
 	goalBase
 	goalProbe
-	goalControl
-	goalEnvironment
-	goalCulprit
 	goalMend // waiting for the agent
 	goalVet  // waiting for the guard rails
 	goalOwn  // whether a check that cannot run at the snapshot can at the good end
@@ -59,6 +56,9 @@ type State struct {
 	todo     []string        // failing checks without a culprit yet
 	left     []string        // what failed on the snapshot with its fixes when it was last judged whole
 	search   search
+	sights   map[spot]sight // what is known of single checks at single places
+	excused  []string       // failing checks that the search takes for flakes
+	pardoned bool           // the tree was asked once more for them
 	strategy int
 	rounds   int
 	mends    int
@@ -84,6 +84,8 @@ func (s State) Step(e Event, _ time.Time) (State, []Effect) {
 	case Judged:
 		s.Runs += e.Ran
 		return s.judged(e)
+	case Probed:
+		return s.probed(e)
 	case Unbuilt:
 		return s.unbuilt(e)
 	case Mended:
@@ -152,18 +154,11 @@ func (s State) assess(g goal, c Candidate) (State, []Effect) {
 func (s State) ask(g goal, at int, again bool) (State, []Effect) {
 	s.goal, s.cand, s.tries, s.all = g, Candidate{At: at, Fixes: s.Fixes}, 0, []string{s.search.check}
 	s.seen, s.fresh = map[string]Seen{}, map[string]int{}
-	s.search.probes++
 	return s, []Effect{Judge{Cand: s.cand, Checks: s.all, Again: again}}
 }
 
 func (s State) judged(e Judged) (State, []Effect) {
 	s = s.record(e)
-	if s.goal == goalControl || s.goal == goalEnvironment {
-		return s.controlled()
-	}
-	if s.goal == goalProbe {
-		return s.probed()
-	}
 	if s.goal == goalOwn {
 		return s.owned()
 	}
@@ -194,8 +189,6 @@ func (s State) settle(failed, open []string) (State, []Effect) {
 	switch {
 	case s.goal == goalBase:
 		return s.based(failed, open)
-	case s.goal == goalCulprit:
-		return s.confirmed(failed, open)
 	case len(open) > 0 && s.goal != goalPrefix:
 		return s.inconclusive(open)
 	}
@@ -210,6 +203,11 @@ func (s State) record(e Judged) State {
 	seen, fresh := maps.Clone(s.seen), maps.Clone(s.fresh)
 	for _, o := range e.Seen {
 		o = s.judgeOwn(o)
+		passes := 0
+		if o.Fresh == verify.Passed {
+			passes = 1
+		}
+		s = s.note(s.cand, o, passes)
 		seen[o.ID] = o
 		switch o.Fresh {
 		case verify.Passed:

@@ -72,6 +72,8 @@ func (m *model) answer(e Effect) Event {
 	switch e := e.(type) {
 	case Judge:
 		return m.judge(e)
+	case Probe:
+		return m.probe(e)
 	case Mend:
 		return Mended{Fix{Kind: RepairAgent, Commit: hash(1000), From: m.n, Culprits: e.Culprits}}
 	case Recall:
@@ -90,6 +92,30 @@ func (m *model) answer(e Effect) Event {
 	case Promote, Hold, Wait, Rest:
 	}
 	return nil
+}
+
+func (m *model) probe(p Probe) Event {
+	var out Probed
+	for _, spot := range p.Spots {
+		var a Answer
+		for n := range spot.Times {
+			judged, ok := m.judge(Judge{Cand: spot.Cand, Checks: []string{p.Check}, Again: spot.Known || n > 0}).(Judged)
+			if !ok {
+				a.Unbuilt = true
+				break
+			}
+			a.Seen = judged.Seen[0]
+			a.Ran += judged.Ran
+			if a.Seen.Fresh == verify.Passed {
+				a.Passes++
+			}
+			if judged.Ran == 0 {
+				break
+			}
+		}
+		out.Answers = append(out.Answers, a)
+	}
+	return out
 }
 
 func (m *model) judge(j Judge) Event {
@@ -225,6 +251,16 @@ func describeEffect(s State, e Effect) string {
 			what += " again"
 		}
 		return fmt.Sprintf("judge %s: %s", place(e.Cand), what)
+	case Probe:
+		var text strings.Builder
+		text.WriteString("probe " + e.Check + ":")
+		for _, spot := range e.Spots {
+			text.WriteString(" " + place(spot.Cand))
+			if spot.Times > 1 {
+				fmt.Fprintf(&text, " × %d", spot.Times)
+			}
+		}
+		return text.String()
 	case Recall:
 		return "recall"
 	case Vet:

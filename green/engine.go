@@ -237,6 +237,9 @@ func (c *cycle) do(ctx context.Context, s State, effect Effect) (Event, *Result,
 	case Judge:
 		event, err := c.judge(ctx, f)
 		return event, nil, err
+	case Probe:
+		event, err := c.probe(ctx, f)
+		return event, nil, err
 	case Mend:
 		event, err := c.mend(ctx, s, f)
 		return event, nil, err

@@ -10,13 +10,13 @@ import (
 
 // Bounds of one cycle.
 const (
-	maxRounds  = 8  // searches for a further culprit in the repaired line
-	maxProbes  = 96 // probes of one search, re-runs included
-	maxMends   = 2  // patches asked of the fixup agent
-	maxPrefix  = 8  // shorter prefixes that are judged whole
-	maxHeal    = 6  // re-runs that may outvote the failures of a bad hour
-	maxAsk     = 16 // re-runs of one candidate while neither verdict is sure
-	maxSuspect = 10 // commits listed when no single one can be named
+	maxRounds  = 8   // searches for a further culprit in the repaired line
+	maxProbes  = 150 // runs of one search, after which nobody is blamed any more
+	maxMends   = 2   // patches asked of the fixup agent
+	maxPrefix  = 8   // shorter prefixes that are judged whole
+	maxHeal    = 6   // re-runs that may outvote the failures of a bad hour
+	maxAsk     = 16  // re-runs of one candidate while neither verdict is sure
+	maxSuspect = 10  // commits listed when no single one can be named
 )
 
 // Kinds of a Fix, and of a promotion's Repair.
@@ -81,6 +81,7 @@ type Frozen struct {
 	Must     bool           // a person asked for one of them
 	Repair   []string       // in the order to try
 	Fixer    bool           // an agent can be asked
+	Slots    int            // runs at the same time; 0: one
 	Held     string         // why a person holds green
 	Refused  string         // why the remote takes nothing
 	Gone     bool           // main no longer contains the commit that green rests on
@@ -108,6 +109,7 @@ type Seen struct {
 	Why     string
 	Overdue bool      // the forge should have reported it by now
 	Again   bool      // it failed, and neither verdict is sure: another run would tell more
+	Flake   float64   // how often it is believed to fail on a good tree
 	Since   time.Time // when it became passed; zero: it is not, or nobody knows
 }
 
@@ -133,6 +135,17 @@ type Judged struct {
 	Seen     []Seen
 	Ran      int
 	Idle     []git.Hash // fixes that changed nothing at this place
+}
+
+// Probed answers Probe, place by place in its order.
+type Probed struct{ Answers []Answer }
+
+// Answer is what became of one place of a Probe.
+type Answer struct {
+	Seen    Seen // all that is known of the check there; without ID: it was not reported
+	Passes  int  // runs of this Probe that passed
+	Ran     int  // runs of this Probe
+	Unbuilt bool // the tree cannot be made, or may not be green
 }
 
 // Unbuilt answers Judge where the tree could not be made, or may not be green.
@@ -163,6 +176,7 @@ type Widened struct {
 	Fixes []Fix
 }
 
+func (Probed) event()    {}
 func (Recalled) event()  {}
 func (Vetted) event()    {}
 func (Widened) event()   {}
@@ -182,6 +196,20 @@ type Judge struct {
 	Cand   Candidate
 	Checks []string // nil: all that its policies require
 	Again  bool     // run even where there is evidence
+}
+
+// Probe asks for runs of one check at several places at the same time.
+type Probe struct {
+	Check string
+	Spots []Spot
+}
+
+// Spot is one place of a Probe. Evidence that is on record answers the first time for
+// free; with Known it is counted already, and new runs are wanted.
+type Spot struct {
+	Cand  Candidate
+	Times int // runs wanted
+	Known bool
 }
 
 // Mend asks the fixup agent for a patch.
@@ -229,6 +257,7 @@ type Wait struct {
 // Rest ends the cycle: there is nothing to do.
 type Rest struct{ Reason string }
 
+func (Probe) effect()   {}
 func (Recall) effect()  {}
 func (Vet) effect()     {}
 func (Widen) effect()   {}

@@ -205,7 +205,7 @@ func (c *cycle) freezePolicy() error {
 	if err := own.NeedChecks(); err != nil && len(c.frozen.Weakened) == 0 {
 		return fmt.Errorf("judge %s: %w", c.main.Short(), err)
 	}
-	c.frozen.Repair = own.Green.Repair
+	c.frozen.Repair, c.frozen.Slots = own.Green.Repair, own.Queue.Slots
 	c.frozen.Soak = own.Green.Soak
 	if c.rules != nil {
 		c.frozen.Soak = max(c.frozen.Soak, c.rules.Green.Soak)

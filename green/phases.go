@@ -108,13 +108,14 @@ func (e *Engine) present() ([]Phase, bool, error) {
 func phase(s State, effect Effect) string {
 	switch f := effect.(type) {
 	case Judge:
-		switch s.goal { //nolint:exhaustive // what is judged whole is below
-		case goalBase, goalProbe, goalControl, goalEnvironment, goalCulprit, goalOwn:
+		if s.goal == goalBase || s.goal == goalOwn {
 			return CauseSearching
 		}
 		if f.Again {
 			return CauseFlake
 		}
+	case Probe:
+		return CauseSearching
 	case Mend, Vet, Widen:
 		return CauseRed
 	case Recall, Promote, Hold, Wait, Rest:

@@ -51,7 +51,7 @@ func TestRevertSaysWhatItRestsOn(t *testing.T) {
 	if len(keys) != 2 || found[culprit] != verify.Failed || found[before] != verify.Passed {
 		t.Errorf("the evidence named is %v: %v", keys, found)
 	}
-	if got := p.trailers(branch, "Culprit-Confidence"); len(got) != 1 || got[0] < "0.999" {
+	if got := p.trailers(branch, "Culprit-Confidence"); len(got) != 1 || got[0] < "0.992" {
 		t.Errorf("the confidence is %v", got)
 	}
 	if got := p.git("log", "-1", "--format=%(trailers:key=Reland-Hint,valueonly)", branch); !strings.Contains(got, `"sh"`) {

@@ -110,11 +110,8 @@ func (s State) unbuilt(e Unbuilt) (State, []Effect) {
 		return s.repair()
 	case goalPrefix:
 		return s.shorten()
-	case goalProbe:
-		s.search.skip = append(slices.Clip(s.search.skip), s.cand.At)
-		return s.probe()
-	case goalBase, goalControl, goalEnvironment, goalCulprit:
-		return s.undecided(s.suspects())
+	case goalBase:
+		return s.undecided(nil, nil)
 	}
 	return s.hold(ReasonPolicy, e.Why)
 }
@@ -198,7 +195,7 @@ func (s State) inconclusive(open []string) (State, []Effect) {
 // it holds repairs: main need not wait for them.
 func (s State) answered() Candidate {
 	failed, _ := s.sort()
-	if s.cand.At < s.last() || len(failed) > 0 || s.goal == goalBase || s.goal == goalCulprit {
+	if s.cand.At < s.last() || len(failed) > 0 || s.goal == goalBase {
 		return Candidate{}
 	}
 	return s.cand

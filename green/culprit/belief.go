@@ -26,6 +26,7 @@ type Belief struct {
 type stretch struct {
 	from, to    int
 	here, again hypothesis
+	whole       []float64
 }
 
 // Believe weighs all hypotheses by the evidence.
@@ -46,12 +47,8 @@ func (q Question) Believe(e Evidence) Belief {
 		for s.to < n && e[s.to].runs() == 0 {
 			s.to++
 		}
-		s.here, s.again = m.here(), m.again()
+		s.here, s.again, s.whole = m.here(), m.again(), m.whole()
 		scale = max(scale, slices.Max(s.here), slices.Max(s.again))
-		under := m.under(none)
-		for at := next - 1; at < s.to; at++ {
-			b.under[at] = under
-		}
 		all = append(all, s)
 		next = s.to + 1
 	}
@@ -67,13 +64,18 @@ func (q Question) Believe(e Evidence) Belief {
 func (b Belief) weighed(m *model, all []stretch, scale float64) Belief {
 	mended := or(m.q.Mended, usualMended)
 	var shown cell
+	older := slices.MaxFunc(all, func(x, y stretch) int { return cmp.Compare(slices.Max(x.again), slices.Max(y.again)) }).again
 	for _, s := range all {
+		under := m.under(s.whole, older, scale)
+		for at := s.from - 1; at < s.to; at++ {
+			b.under[at] = under
+		}
 		here, again := m.mass(s.here, scale, ofBad), m.mass(s.again, scale, ofBad)
 		good, show := m.mass(s.here, scale, ofGood), m.mass(s.here, scale, ofShow)
-		clean, older := (1-mended)*here.mass, mended*again.mass
-		both := cell{clean + older, clean*here.mean() + older*again.mean()}
+		clean, old := (1-mended)*here.mass, mended*again.mass
+		both := cell{clean + old, clean*here.mean() + old*again.mean()}
 		for at := s.from; at <= s.to; at++ {
-			b.older[at] = b.Suspect[at] * older
+			b.older[at] = b.Suspect[at] * old
 			b.Suspect[at] *= both.mass
 			b.bad[at], b.good[at] = both.mean(), good.mean()
 			shown.add(b.Suspect[at], show.mean())

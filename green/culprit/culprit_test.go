@@ -169,7 +169,7 @@ func TestBeliefProperties(t *testing.T) {
 		for range rapid.IntRange(0, 12).Draw(t, "places") {
 			at := rapid.IntRange(0, n).Draw(t, "at")
 			count := rapid.IntRange(0, 300)
-			e[at] = culprit.Counts{Passes: count.Draw(t, "p"), Fails: count.Draw(t, "f"), OldPasses: count.Draw(t, "op"), OldFails: count.Draw(t, "of")}
+			e[at] = culprit.Counts{Passes: count.Draw(t, "p"), Fails: count.Draw(t, "f"), OldPasses: count.Draw(t, "op")}
 		}
 		b := q.Believe(e)
 		sum := b.Nothing + b.World

@@ -1,22 +1,18 @@
 package culprit
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // tally counts runs of two ages.
-type tally struct{ passes, fails, oldPasses, oldFails float64 }
+type tally struct{ passes, fails, oldPasses float64 }
 
 func (t *tally) add(c Counts) {
 	t.passes += float64(c.Passes)
 	t.fails += float64(c.Fails)
 	t.oldPasses += float64(c.OldPasses)
-	t.oldFails += float64(c.OldFails)
 }
 
 // both is what ran at either age.
-func (t *tally) both() (passes, fails float64) { return t.passes + t.oldPasses, t.fails + t.oldFails }
+func (t *tally) both() (passes, fails float64) { return t.passes + t.oldPasses, t.fails }
 
 // coin is the logarithm of a probability and of its complement.
 type coin struct{ p, yes, no float64 }
@@ -86,7 +82,7 @@ func (m *model) climb(at int, c Counts) {
 	m.at = at
 	m.below.add(c)
 	for i := range m.chains {
-		m.chains[i].pass(turn, float64(c.Passes+c.OldPasses), float64(c.Fails+c.OldFails), m.rates[i])
+		m.chains[i].pass(turn, float64(c.Passes+c.OldPasses), float64(c.Fails), m.rates[i])
 	}
 }
 
@@ -117,17 +113,24 @@ func (m *model) again() hypothesis {
 	return h
 }
 
-// under is how likely a run fails between this place and the next one with runs, if an
-// older break below was mended somewhere.
-func (m *model) under(weights hypothesis) float64 {
+// whole is, for each pair of rates, the probability that the tree is good between this
+// place and the next one with runs, if an older break may have been mended.
+func (m *model) whole() []float64 {
+	out := make([]float64, len(m.chains))
+	for i, c := range m.chains {
+		if all := c.whole + c.mended + c.broken; all > 0 {
+			out[i] = (c.whole + c.mended) / all
+		}
+	}
+	return out
+}
+
+// under is how likely a run fails where a tree is good with such probabilities, the
+// pairs of rates weighed by a story.
+func (m *model) under(whole []float64, story hypothesis, scale float64) float64 {
 	var fails cell
 	for i, r := range m.rates {
-		c := m.chains[i]
-		whole := (c.whole + c.mended) / (c.whole + c.mended + c.broken)
-		if math.IsNaN(whole) {
-			whole = .5
-		}
-		fails.add(math.Exp(weights[i]-slices.Max(weights)), whole*r.good.p+(1-whole)*r.bad.p)
+		fails.add(math.Exp(story[i]-scale), whole[i]*r.good.p+(1-whole[i])*r.bad.p)
 	}
 	return fails.mean()
 }
@@ -146,7 +149,7 @@ func (m *model) nothing() hypothesis {
 func (m *model) world() hypothesis {
 	var h hypothesis
 	for _, r := range m.rates {
-		h = append(h, r.prior+r.bad.log(m.all.passes, m.all.fails)+r.good.log(m.all.oldPasses, m.all.oldFails))
+		h = append(h, r.prior+r.bad.log(m.all.passes, m.all.fails)+r.good.log(m.all.oldPasses, 0))
 	}
 	return h
 }

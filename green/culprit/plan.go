@@ -68,6 +68,7 @@ func (b Belief) Plan(w int) []int {
 		return []int{best}
 	}
 	p := newCuts(b, gains)
+	p.pick(best)
 	for len(p.picked) < w && p.next() {
 	}
 	return p.picked
@@ -111,13 +112,17 @@ func (c *cuts) next() bool {
 	if best < 0 {
 		return false
 	}
+	c.pick(best)
+	return true
+}
+
+func (c *cuts) pick(best int) {
 	if c.votes[best] == 0 {
 		k, _ := slices.BinarySearch(c.lines, best)
 		c.lines = slices.Insert(c.lines, k, best)
 	}
 	c.votes[best]++
 	c.picked = append(c.picked, best)
-	return true
 }
 
 // worth is what a cut or another vote at a place adds.

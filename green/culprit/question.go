@@ -14,14 +14,11 @@ type Question struct {
 	Skip     []int     // places that cannot be judged at all
 }
 
-// Counts are the runs at one place: those of now, and those that were on record
-// before the question was put, which know nothing of a change of the world.
-type Counts struct {
-	Passes, Fails       int
-	OldPasses, OldFails int
-}
+// Counts are the runs at one place. Passes that were on record before the question was
+// put know nothing of a change of the world; a failure may be of it whenever it was.
+type Counts struct{ Passes, Fails, OldPasses int }
 
-func (c Counts) runs() int { return c.Passes + c.Fails + c.OldPasses + c.OldFails }
+func (c Counts) runs() int { return c.Passes + c.Fails + c.OldPasses }
 
 // Evidence is what the runs at each place said; its length is Suspects+1.
 type Evidence []Counts
