@@ -271,13 +271,13 @@ func describeDesigns(repo *git.Repo, main git.Hash) string {
 
 // mayPlan refuses plans for a goal whose reading nobody could object to yet.
 func (d *draft) mayPlan() error {
-	if !d.p.Understand || Understood(d.goal) && d.understood == "" {
+	if !d.p.Understand || Understood(d.goal) {
 		return nil
 	}
 	if d.understood == "" {
 		return errors.New("not yet: first call `understand`, so that the person who asked can see how you read the goal")
 	}
-	if d.p.Confirm {
+	if d.p.Confirm && !Understood(d.goal) {
 		return errors.New("not yet: the person who asked wants to look at your reading first; end with `wait`")
 	}
 	return nil
@@ -301,6 +301,9 @@ func (d *draft) understand(call model.ToolCall) (Result, error) {
 	}
 	if err := call.Decode(&in); err != nil {
 		return Result{}, err
+	}
+	if Understood(d.goal) {
+		return Result{}, errors.New("it stands below the goal already, and may have been corrected there: follow what it says now")
 	}
 	if len(in.Success) == 0 {
 		return Result{}, errors.New("success: at least one thing that can be looked at is wanted")

@@ -203,6 +203,9 @@ func (p *Planner) composePlan(ctx context.Context, main git.Hash, d *draft, clai
 	if err != nil {
 		return "", err
 	}
+	if before, err := p.Repo.TreeOf(main); err != nil || before == tree {
+		return "", err // it decided what stands there already
+	}
 	by := agentIdentity(p.Agent, p.Now())
 	return p.Repo.WriteCommit(git.CommitInput{Tree: tree, Parents: []git.Hash{main}, Author: by, Committer: harness(by.When), Message: m.String()})
 }

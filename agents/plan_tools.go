@@ -178,7 +178,7 @@ func (d *draft) tools() []Tool {
 				`"notes":{"type":"array","items":{"type":"string"}},"concerns":{"type":"array","items":{"type":"string"}}}}`, d.finish),
 	}
 	if d.p.Understand {
-		list = append(list, define("understand", "Writes into GOAL.md how you read the goal, for the person who asked. Once, before anything is planned; again when you read it differently.", understandSchema, d.understand))
+		list = append(list, define("understand", "Writes into GOAL.md how you read the goal, for the person who asked. Once, before anything is planned.", understandSchema, d.understand))
 	}
 	return list
 }

@@ -108,18 +108,19 @@ type Landed struct {
 
 // Episode is one turn of a planner.
 type Episode struct {
-	Seen      git.Hash // the main commit that it planned from
-	Created   []Task
-	Spawned   []Slice
-	Withdrawn []string // paths
-	Finished  bool
-	Findings  string // why its word that the goal is met was not taken
-	Refused   string // why the queue did not take the plan; what it answered is planned for again
-	Entry     string // of the plan's change; empty when it changed nothing on main
-	Landed    git.Hash
-	Cut       Cut // why the conversation ended early; then it planned only what Created says
-	Spent     model.Usage
-	Settled   bool // it only settled a plan of an earlier life
+	Seen       git.Hash // the main commit that it planned from
+	Created    []Task
+	Spawned    []Slice
+	Withdrawn  []string // paths
+	Finished   bool
+	Understood bool   // it wrote how it reads the goal
+	Findings   string // why its word that the goal is met was not taken
+	Refused    string // why the queue did not take the plan; what it answered is planned for again
+	Entry      string // of the plan's change; empty when it changed nothing on main
+	Landed     git.Hash
+	Cut        Cut // why the conversation ended early; then it planned only what Created says
+	Spent      model.Usage
+	Settled    bool // it only settled a plan of an earlier life
 }
 
 // Wake is what the caller adds to an episode.
@@ -283,6 +284,7 @@ func (p *Planner) Episode(ctx context.Context, wake Wake) (Episode, error) {
 		}
 	}
 	e.Created, e.Spawned, e.Withdrawn, e.Finished, e.Findings = draft.created, draft.spawned, draft.withdrawn, draft.finished, next.Findings
+	e.Understood = draft.understood != ""
 	next.Made, next.Gone = draft.made(), draft.gone()
 	if next.Goal, err = p.goalBlob(news.Main, draft); err != nil {
 		return e, fmt.Errorf("plan %s: %w", p.Path, err)
@@ -293,6 +295,9 @@ func (p *Planner) Episode(ctx context.Context, wake Wake) (Episode, error) {
 	next.Plan, err = p.composePlan(ctx, news.Main, draft, wake.Claim)
 	if err != nil {
 		return e, fmt.Errorf("plan %s: %w", p.Path, err)
+	}
+	if next.Plan.IsZero() {
+		return e, p.writeState(ctx, news.state, next, nil)
 	}
 	if err := p.submitPlan(ctx, news.state, &next); err != nil {
 		return e, fmt.Errorf("plan %s: %w", p.Path, err)

@@ -42,16 +42,23 @@ func killScript(r modeltest.Request) modeltest.Reply {
 	}
 	if r.Offers("create_tasks") {
 		told := r.FirstUser()
+		planned := strings.Contains(told, "## Your scratchpad\n\nplanned\n")
 		switch {
-		case strings.Contains(told, "first time") && r.Turns() == 0:
+		case !planned && r.Turns() == 1 && !strings.Contains(strings.Join(r.Results(), "\n"), "error: "):
+			return modeltest.Use(modeltest.NewCall("scratchpad", map[string]any{"text": "planned"}), modeltest.NewCall("wait", map[string]any{}))
+		case !planned && r.Turns() == 0:
 			own, slice := killTasks()[:len(killTasks())-2], killTasks()[len(killTasks())-2:]
 			if strings.Contains(told, "of which yours is a slice") {
 				return modeltest.Use(titled(slice))
 			}
-			return modeltest.Use(understanding(), titled(own), modeltest.NewCall("spawn_planner", map[string]any{
+			plan := []modeltest.Call{titled(own), modeltest.NewCall("spawn_planner", map[string]any{
 				"title": "The last two", "goal": "Write " + strings.Join(slice, " and ") + ".",
-			}))
-		case !strings.Contains(told, "first time") && strings.Contains(told, "Open tasks (0)") && !strings.Contains(told, "On its way"):
+			})}
+			if !strings.Contains(told, "## How it was understood") {
+				plan = append([]modeltest.Call{understanding()}, plan...)
+			}
+			return modeltest.Use(plan...)
+		case planned && strings.Contains(told, "Open tasks (0)") && !strings.Contains(told, "On its way"):
 			return use("finish", map[string]any{"summary": "all is written"})
 		}
 		return use("wait", map[string]any{})

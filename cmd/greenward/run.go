@@ -28,6 +28,7 @@ func runCommand() command {
 			fs.IntVar(&o.workers, "workers", 0, "workers at once (default agents.workers of the policy)")
 			fs.StringVar(&o.model, "model", "", "the `MODEL` for roles that name none")
 			fs.StringVar(&o.until, "until", "", "stop taking on work at this `TIME`: 15:04 today, or RFC 3339")
+			fs.BoolVar(&o.confirm, "confirm", false, "wait, when the planner has written how it reads the goal, until a person resumes the run")
 			fs.Int64Var(&o.tokens, "budget", 0, "most `TOKENS` of the run; 0: the policy's budget")
 			return func(ctx context.Context, args []string) error {
 				goal, err := a.goal(o.file, args)
@@ -44,6 +45,7 @@ type runOptions struct {
 	file, model, until string
 	workers            int
 	tokens             int64
+	confirm            bool
 }
 
 // goal is what the person asks for.
@@ -99,7 +101,7 @@ func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
 	}
 	c.setFixer()
 	r := c.run(goal, workers, a.me())
-	r.Until = until
+	r.Until, r.Confirm = until, o.confirm
 	if o.tokens > 0 {
 		r.Tokens, c.account.Budget.Tokens = o.tokens, o.tokens
 	}
@@ -155,6 +157,12 @@ func (a *app) watch(r *workflows.Run) {
 		}
 		if e.Finished {
 			say("planned  the goal is met")
+		}
+		if e.Findings != "" {
+			say("judged   the goal is not met: %s", git.OneLine(e.Findings))
+		}
+		if e.Understood && r.Confirm {
+			say("waiting  how the goal is read stands on %s in %s; edit it there if you want, then: greenward resume %s", r.Main.Short(), agents.GoalPath(workflows.Slug(r.Goal)), workflows.Slug(r.Goal))
 		}
 	}
 	landed, ejected := 0, 0

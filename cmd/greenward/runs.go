@@ -14,7 +14,7 @@ import (
 
 func runsCommands() []command {
 	steer := func(name, summary, verb string) command {
-		return command{name: name, args: "RUN [REASON]", summary: summary, example: "greenward " + name + " build-a-parser-1a2b", run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
+		return command{name: name, args: "RUN[/SLICE] [REASON]", summary: summary, example: "greenward " + name + " build-a-parser-1a2b", run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
 			return func(ctx context.Context, args []string) error {
 				if len(args) == 0 {
 					return usagef("%s: say which run: greenward runs lists them", name)
@@ -33,7 +33,7 @@ func runsCommands() []command {
 			}
 		}},
 		{
-			name: "tell", args: "RUN MESSAGE", summary: "give the planner of a run a message; it reads it before it plans on", example: "greenward tell build-a-parser-1a2b 'leave the lexer alone'",
+			name: "tell", args: "RUN[/SLICE] MESSAGE", summary: "give the planner of a run, or of a slice, a message; it reads it before it plans on", example: "greenward tell build-a-parser-1a2b 'leave the lexer alone'",
 			run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
 				return func(ctx context.Context, args []string) error {
 					if len(args) < 2 || strings.TrimSpace(strings.Join(args[1:], "")) == "" {
@@ -43,7 +43,7 @@ func runsCommands() []command {
 				}
 			},
 		},
-		steer("pause", "let the workers of a run take on no more tasks", journal.VerbPause),
+		steer("pause", "let a run, or a slice of it, take on nothing new", journal.VerbPause),
 		steer("resume", "end a pause or a stop", journal.VerbResume),
 		steer("stop", "end a run where it is; its open tasks stay open", journal.VerbStop),
 	}
@@ -93,6 +93,7 @@ func (a *app) steerRun(ctx context.Context, verb, name, reason string) error {
 	if err != nil {
 		return err
 	}
+	name, slice, _ := strings.Cut(name, "/")
 	var fits []string
 	for _, r := range runs {
 		if r.Run == name {
@@ -107,7 +108,35 @@ func (a *app) steerRun(ctx context.Context, verb, name, reason string) error {
 	case 0:
 		return usagef("%s: %q is no run here; greenward runs lists them", verb, name)
 	case 1:
-		return a.order(ctx, verb, fits[0], reason)
+		target, err := a.target(p, verb, fits[0], slice)
+		if err != nil {
+			return err
+		}
+		return a.order(ctx, verb, target, reason)
 	}
 	return usagef("%s: %q is the beginning of several runs: %s", verb, name, strings.Join(fits, ", "))
+}
+
+// target is what an order is about: a run, or an open slice of it.
+func (a *app) target(p *place, verb, run, slice string) (string, error) {
+	if slice == "" {
+		return run, nil
+	}
+	if verb == journal.VerbStop {
+		return "", usagef("stop: a slice is not stopped: pause %s/%s, or remove its files below tasks/ on main to drop it", run, slice)
+	}
+	board, err := agents.OpenTasks(p.hub.Repo, p.tip, run)
+	if err != nil {
+		return "", err
+	}
+	var open []string
+	for _, goal := range board.Goals {
+		if goal.Planner == run+"/"+slice {
+			return goal.Planner, nil
+		}
+		if goal.Planner != run {
+			open = append(open, goal.Planner)
+		}
+	}
+	return "", usagef("%s: %s/%s is no open slice; open are: %s", verb, run, slice, orElse(strings.Join(open, ", "), "none"))
 }
