@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
-	"greenward/agents/prompts"
 	"greenward/internal/git"
 	"greenward/internal/journal"
 )
@@ -29,7 +27,9 @@ type assignment struct {
 	retried  bool              // a failed acceptance was sent back once
 	left     map[string]string // paths in conflict, as git left them
 	round    int
-	refused  int // ejections for other reasons than a conflict
+	refused  int     // ejections for other reasons than a conflict
+	neutral  Session // the resolver's; nil: none was asked
+	rebased  bool    // the work was put onto a newer main before its last test
 	ending   Ending
 }
 
@@ -43,7 +43,7 @@ func (a *assignment) run(ctx, held context.Context) (ending Ending, err error) {
 	}
 	defer func() {
 		ending.Spent = session.Spent()
-		err = errors.Join(err, session.Close())
+		err = errors.Join(err, session.Close(), a.endResolver(&ending))
 	}()
 	earlier, err := a.earlier()
 	if err != nil {
@@ -56,7 +56,7 @@ func (a *assignment) run(ctx, held context.Context) (ending Ending, err error) {
 	var report Report
 	for {
 		if text != "" {
-			report, err = session.Work(held, text, a.accept)
+			report, err = a.ask(held, session, report, text)
 			if lost(ctx, held) {
 				return a.superseded(), nil
 			}
@@ -177,66 +177,6 @@ func (a *assignment) submit(ctx context.Context, head git.Hash) (journal.Decisio
 	return decision, a.Transcript.Add(Event{Kind: EventNote, Task: a.task.ID, Text: strings.TrimSpace(decision.State + " " + reason(decision) + " " + entry)})
 }
 
-// answer puts the own change onto the newest main and says what the mind is to be
-// told; no text: nothing is left for it to do, and the change is submitted anew.
-func (a *assignment) answer(ctx context.Context, d journal.Decision) (text string, over bool, err error) {
-	conflict := reason(d) == journal.ReasonConflict
-	if conflict {
-		a.round++
-	} else {
-		a.refused++
-	}
-	if d.State != journal.Ejected || a.round > maxRounds || a.refused > 1 {
-		return "", true, nil
-	}
-	tip, open, err := a.tip(a.task.ID)
-	if err != nil || !open {
-		return "", true, err
-	}
-	own, err := a.ownChange(ctx)
-	if err != nil {
-		return "", false, err
-	}
-	if err := a.ws.Rebase(ctx, tip); err != nil {
-		return "", false, err
-	}
-	conflicts, err := a.ws.Pick(ctx, own)
-	if err != nil {
-		return "", false, err
-	}
-	a.remember(conflicts)
-	facts := prompts.Facts{Paths: conflicts, Round: a.round, Rounds: maxRounds, Reason: reason(d)}
-	if d.With != nil {
-		facts.With = git.OneLine(*d.With)
-	}
-	if d.Detail != nil {
-		facts.Detail = git.OneLine(*d.Detail)
-	}
-	name := "refused"
-	switch {
-	case len(conflicts) > 0:
-		name = "conflict"
-	case conflict: // main moved on, and now it fits
-		refusal, err := a.accept(ctx, Report{Outcome: Done})
-		if err != nil || refusal == "" {
-			return "", false, err
-		}
-		return "Your change conflicted with " + facts.With + "; it now lies on the newest main, where it merges cleanly, but: " + refusal, false, nil
-	default:
-		facts.Paths = d.Paths
-	}
-	p, err := prompts.Render(name, facts)
-	return p.Text, false, err
-}
-
-// remember notes how conflicting paths look before the mind works on them.
-func (a *assignment) remember(conflicts []string) {
-	a.left = map[string]string{}
-	for _, path := range conflicts {
-		a.left[path] = a.read(path)
-	}
-}
-
 // read is a file of the workspace, or a text that no file has when it is none.
 func (a *assignment) read(path string) string {
 	root, err := os.OpenRoot(a.ws.Dir())
@@ -261,6 +201,9 @@ func (a *assignment) accept(ctx context.Context, r Report) (string, error) {
 	if refusal, err := a.conflictsLeft(ctx); refusal != "" || err != nil {
 		return refusal, err
 	}
+	if refusal, err := a.catchUp(ctx); refusal != "" || err != nil {
+		return refusal, err
+	}
 	tree, err := a.ws.Snapshot(ctx)
 	if err != nil {
 		return "", err
@@ -270,70 +213,6 @@ func (a *assignment) accept(ctx context.Context, r Report) (string, error) {
 		return refusal, err
 	}
 	return a.measure(ctx, r)
-}
-
-// conflictsLeft names paths that git holds as unmerged and that nobody touched
-// since. One that was edited, added or removed counts as settled.
-func (a *assignment) conflictsLeft(ctx context.Context) (string, error) {
-	unmerged, err := a.ws.Unmerged(ctx)
-	if err != nil {
-		return "", err
-	}
-	open := slices.DeleteFunc(unmerged, func(path string) bool {
-		before, known := a.left[path]
-		return known && a.read(path) != before
-	})
-	if len(open) == 0 {
-		return "", nil
-	}
-	return fmt.Sprintf("not handed off: the conflict is not settled in %s. Edit them to what they should be (or `git add` / `git rm` them as they are meant), then hand off again.", quoteAll(open)), nil
-}
-
-// markersLeft names files that hold conflict markers which the base did not have.
-func (a *assignment) markersLeft(ctx context.Context) (string, error) {
-	paths, err := a.ws.Repo().ChangedPaths(ctx, a.ws.Base, a.tree)
-	if err != nil {
-		return "", err
-	}
-	var bad []string
-	for _, path := range paths {
-		now, err := a.ws.Repo().File(a.tree, path)
-		if errors.Is(err, git.ErrNotFound) || err == nil && !hasMarkers(now) {
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		before, err := a.ws.Repo().File(a.ws.Base, path)
-		if err != nil && !errors.Is(err, git.ErrNotFound) {
-			return "", err
-		}
-		if !hasMarkers(before) {
-			bad = append(bad, path)
-		}
-	}
-	if len(bad) == 0 {
-		return "", nil
-	}
-	return fmt.Sprintf("not handed off: conflict markers in %s. Settle each conflict, remove the marker lines, then hand off again.", quoteAll(bad)), nil
-}
-
-// hasMarkers reports whether text holds a whole conflict as git writes it: all
-// three lines in order. A heading underlined with = is none.
-func hasMarkers(text []byte) bool {
-	want := 0
-	for line := range strings.SplitSeq(string(text), "\n") {
-		line = strings.TrimSuffix(line, "\r")
-		switch {
-		case strings.HasPrefix(line, "<<<<<<< "):
-			want = 1
-		case want == 1 && line == "=======":
-			want = 2
-		case want == 2 && strings.HasPrefix(line, ">>>>>>> "):
-			return true
-		}
-	}
-	return false
 }
 
 func quoteAll(paths []string) string {

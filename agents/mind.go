@@ -19,13 +19,15 @@ type ModelMind struct {
 	Effort string
 	Limits Limits           // of one task
 	Now    func() time.Time // required
+	// Role is the prompt and the name in transcripts; empty: worker.
+	Role string
 	// Account is charged for what tasks spend, and says when to stop; nil: none.
 	Account *Account
 }
 
 // Begin opens a conversation about the job.
 func (m *ModelMind) Begin(_ context.Context, job Job) (Session, error) {
-	system, err := prompts.Render("worker", prompts.Facts{Agent: job.Agent, Run: job.Run, Task: job.Task.ID, Checks: job.Checks})
+	system, err := prompts.Render(m.role(), prompts.Facts{Agent: job.Agent, Run: job.Run, Task: job.Task.ID, Checks: job.Checks})
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +44,10 @@ func (m *ModelMind) Begin(_ context.Context, job Job) (Session, error) {
 		Client: m.Account.Client(m.Client, job.Task.ID, false), Model: m.Model, Effort: m.Effort, System: system, Limits: m.Limits, Transcript: job.Transcript, Now: m.Now,
 		Tools: append(hands, s.handOff()), Finals: "`hand_off`",
 	}
-	return s, job.Transcript.Add(Event{Kind: EventStart, Role: "worker", Task: job.Task.ID, Prompt: system.Hash, Model: m.Model})
+	return s, job.Transcript.Add(Event{Kind: EventStart, Role: m.role(), Task: job.Task.ID, Prompt: system.Hash, Model: m.Model})
 }
+
+func (m *ModelMind) role() string { return orElse(m.Role, "worker") }
 
 type modelSession struct {
 	loop   Loop

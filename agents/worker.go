@@ -85,6 +85,9 @@ type Worker struct {
 	Env        []string         // environment of commands in the workspace, whole
 	Acceptance time.Duration    // most time for one acceptance command; 0: 10 minutes
 	Transcript *Transcript      // nil: none
+	// Resolver settles what still conflicts after the worker's own try; nil: the
+	// worker tries on.
+	Resolver Mind
 }
 
 // Ending is how a task ended for its worker.

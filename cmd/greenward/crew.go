@@ -123,6 +123,18 @@ func (c *crew) mind() (agents.Mind, error) {
 	return &agents.ModelMind{Client: c.client, Model: name, Effort: role.Effort, Limits: c.limits(), Now: c.app.now, Account: c.account}, nil
 }
 
+// resolver settles conflicts; nil where no model is at hand.
+func (c *crew) resolver() agents.Mind {
+	role, name := c.role("resolver")
+	if len(role.Command) > 0 {
+		return &agents.CommandMind{Argv: role.Command, Time: c.policy.Agents.Limits.Time}
+	}
+	if c.client == nil {
+		return nil
+	}
+	return &agents.ModelMind{Role: "resolver", Client: c.client, Model: name, Effort: role.Effort, Limits: c.limits(), Now: c.app.now, Account: c.account}
+}
+
 func (c *crew) worker(agent, run string) (*agents.Worker, error) {
 	mind, err := c.mind()
 	if err != nil {
@@ -137,7 +149,7 @@ func (c *crew) worker(agent, run string) (*agents.Worker, error) {
 	places.Shelter = c.shelter.For(role)
 	return &agents.Worker{
 		Repo: c.hub.Repo, Main: c.main, Agent: agent, Run: run, Mind: mind, Workspaces: &places, Claims: c.claims, Landings: c.decisions(),
-		Now: c.app.now, Checks: c.facts(), Env: c.env, Transcript: t,
+		Now: c.app.now, Checks: c.facts(), Env: c.env, Transcript: t, Resolver: c.resolver(),
 	}, nil
 }
 
@@ -150,6 +162,9 @@ func (c *crew) planner(path string) (*agents.Planner, error) {
 	agent := "planner"
 	if at := strings.LastIndexByte(path, '/'); at >= 0 {
 		agent += "-" + path[at+1:]
+		if sub, named := c.role("sub-planner"); sub.Model != "" {
+			role, name = sub, named
+		}
 	}
 	return &agents.Planner{
 		Repo: c.hub.Repo, Main: c.main, Path: path, Agent: agent, Client: c.account.Client(c.client, path, true), Workspaces: c.workspaces, Landings: c.decisions(),

@@ -73,7 +73,7 @@ func killScript(r modeltest.Request) modeltest.Reply {
 	case "break":
 		edit = use("write", map[string]any{"path": "broken", "content": "x\n"})
 	}
-	if strings.HasPrefix(r.LastUser(), "Your change did not land: it conflicts") {
+	if strings.HasPrefix(r.LastUser(), "Your change did not land: it conflicts") || strings.HasPrefix(r.LastUser(), "A change conflicts with") {
 		edit = use("shell", map[string]any{"command": "grep -v '^[<=>][<=>][<=>]' list.txt | sort -u > l && mv l list.txt"})
 	}
 	if len(r.Messages) > 0 && r.Messages[len(r.Messages)-1].Role == "user" {

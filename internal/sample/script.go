@@ -164,7 +164,11 @@ func tasks(jobs []job) modeltest.Call {
 }
 
 func (s Script) worker(r modeltest.Request) modeltest.Reply {
-	j, ok := find(r.FirstUser(), s.Tasks)
+	told := r.FirstUser()
+	if _, task, resolving := strings.Cut(told, "\nTask "); resolving && strings.HasPrefix(told, "A change conflicts with") {
+		told = "Task " + task // the resolver is told the task below the conflict
+	}
+	j, ok := find(told, s.Tasks)
 	if !ok {
 		return modeltest.Use(call("hand_off", map[string]any{"outcome": "blocked", "summary": "the script does not know this task"}))
 	}
@@ -172,7 +176,7 @@ func (s Script) worker(r modeltest.Request) modeltest.Reply {
 		s.OnDoom()
 		return modeltest.Reply{Text: "…", Latency: time.Minute}
 	}
-	if strings.HasPrefix(r.LastUser(), "Your change did not land: it conflicts") {
+	if strings.HasPrefix(r.LastUser(), "Your change did not land: it conflicts") || strings.HasPrefix(r.LastUser(), "A change conflicts with") {
 		return at(settle(j), turns(r))
 	}
 	return at(work(j), turns(r))
