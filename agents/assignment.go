@@ -22,9 +22,14 @@ type assignment struct {
 	claim Claim
 	ws    *Workspace
 
-	tree     git.Hash          // the files as they were when the last report was looked at
-	measured []string          // acceptance, as measured on it
-	retried  bool              // a failed acceptance was sent back once
+	tree     git.Hash        // the files as they were when the last report was looked at
+	measured []string        // acceptance, as measured on it
+	retried  bool            // a failed acceptance was sent back once
+	flags    []string        // what the last look at the files found
+	size     string          // of the change, in words
+	said     map[string]bool // what was sent back once
+	began    time.Time
+	session  Session
 	left     map[string]string // paths in conflict, as git left them
 	round    int
 	refused  int     // ejections for other reasons than a conflict
@@ -35,12 +40,18 @@ type assignment struct {
 
 // run takes the task to its end.
 func (a *assignment) run(ctx, held context.Context) (ending Ending, err error) {
+	prior, err := a.Transcript.prior(a.task.ID, a.claim.ID)
+	if err != nil {
+		return Ending{}, err
+	}
 	session, err := a.Mind.Begin(ctx, Job{
 		Task: a.task, Agent: a.Agent, Run: a.Run, Workspace: a.ws, Checks: a.Checks, Env: a.Env, Transcript: a.Transcript,
+		Claim: a.claim.ID, Prior: prior,
 	})
 	if err != nil {
 		return Ending{}, err
 	}
+	a.session, a.began = session, a.Now()
 	defer func() {
 		ending.Spent = session.Spent()
 		err = errors.Join(err, session.Close(), a.endResolver(&ending))
@@ -52,6 +63,11 @@ func (a *assignment) run(ctx, held context.Context) (ending Ending, err error) {
 	text := TaskText(a.task, earlier)
 	if guide := Guide(a.Repo, a.ws.Base); guide != "" {
 		text += "\nWhat others found out about this project (" + GuideIndex + "):\n\n" + guide + "\n"
+	}
+	if prior != nil {
+		if text, err = a.restore(ctx, prior); err != nil {
+			return Ending{}, err
+		}
 	}
 	var report Report
 	for {
@@ -212,7 +228,10 @@ func (a *assignment) accept(ctx context.Context, r Report) (string, error) {
 	if refusal, err := a.markersLeft(ctx); refusal != "" || err != nil {
 		return refusal, err
 	}
-	return a.measure(ctx, r)
+	if refusal, err := a.measure(ctx, r); refusal != "" || err != nil {
+		return refusal, err
+	}
+	return a.attest(ctx, r)
 }
 
 func quoteAll(paths []string) string {

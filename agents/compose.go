@@ -130,7 +130,7 @@ func (a *assignment) ownChange(ctx context.Context) (git.Hash, error) {
 func (a *assignment) handoff(r Report) Handoff {
 	return Handoff{
 		Task: a.task.ID, Claim: a.claim.ID, Outcome: r.Outcome, Notes: r.Notes, Concerns: r.Concerns, Deviations: r.Deviations,
-		Findings: r.Findings, Feedback: r.Feedback, Checks: a.measured, Agent: a.Agent, Model: r.Model,
+		Findings: r.Findings, Feedback: r.Feedback, Checks: a.measured, Flags: a.flags, Cost: a.cost(), Agent: a.Agent, Model: r.Model,
 	}
 }
 
@@ -167,7 +167,7 @@ func (a *assignment) handBack(ctx context.Context, report Report) (Ending, error
 	for _, ref := range saved {
 		report.Findings = append(report.Findings, "work that did not land is kept at "+string(ref))
 	}
-	a.measured = nil // it speaks of a tree that does not land
+	a.measured, a.flags, a.size = nil, nil, "" // they speak of a tree that does not land
 	for try := 0; ; try++ {
 		tip, open, err := a.tip(a.task.ID)
 		if err != nil {

@@ -29,6 +29,8 @@ const (
 	keyHandoff = "Handoff"
 	keyAgent   = "Agent"
 	keyModel   = "Model"
+	keyFlag    = "Handoff-Flag"
+	keyCost    = "Handoff-Cost"
 	keyPlanner = "Planner"
 	keySeen    = "Seen"
 	keySpawned = "Spawned"
@@ -52,6 +54,8 @@ type Handoff struct {
 	Findings   []string
 	Feedback   []string
 	Checks     []string // "<command> passed" or "<command> failed", measured by the harness
+	Flags      []string // what the harness saw in the change, or that the report claims without proof
+	Cost       string   // diff, replies, tokens and time, as the harness counted them
 	Agent      string
 	Model      string
 }
@@ -70,6 +74,7 @@ func lists(h *Handoff) []handoffList {
 		{"Handoff-Finding", &h.Findings},
 		{"Handoff-Feedback", &h.Feedback},
 		{"Handoff-Check", &h.Checks},
+		{keyFlag, &h.Flags},
 	}
 }
 
@@ -100,6 +105,7 @@ func (h Handoff) Message(subject, body string) (git.Message, error) {
 			sections = append(sections, "  "+list.key+", in full\n\n"+long)
 		}
 	}
+	add(keyCost, cut(git.OneLine(h.Cost), maxTrailer))
 	add(keyAgent, cut(git.OneLine(h.Agent), maxTrailer))
 	add(keyModel, cut(git.OneLine(h.Model), maxTrailer))
 	sections = slices.DeleteFunc(sections, func(s string) bool { return s == "" })
@@ -187,7 +193,7 @@ func ParseHandoff(t git.Trailers) (Handoff, error) {
 	for _, one := range []struct {
 		key  string
 		into *string
-	}{{keyTask, &h.Task}, {keyClaim, &h.Claim}, {keyHandoff, (*string)(&h.Outcome)}, {keyAgent, &h.Agent}, {keyModel, &h.Model}} {
+	}{{keyTask, &h.Task}, {keyClaim, &h.Claim}, {keyHandoff, (*string)(&h.Outcome)}, {keyCost, &h.Cost}, {keyAgent, &h.Agent}, {keyModel, &h.Model}} {
 		values := t.All(one.key)
 		if len(values) > 1 {
 			return Handoff{}, fmt.Errorf("read hand-off: trailer %s stands %d times", one.key, len(values))

@@ -100,6 +100,12 @@ func (w *lifeWorld) work(ctx context.Context) error {
 		Repo: w.hub.Repo, Main: "refs/heads/main", Agent: "worker-1", Run: "run", Mind: modelMind(lifeScript(), time.Now), Workspaces: w.all,
 		Claims: w.claims(), Landings: w, Now: time.Now, Env: CommandEnv(w.host, os.TempDir()),
 	}
+	transcript, err := OpenTranscript(TranscriptInput{State: w.hub.State(), Run: "run", Agent: "worker-1", Now: time.Now})
+	if err != nil {
+		return err
+	}
+	worker.Transcript = transcript
+	worker.Claims.Own = func(holder string) bool { return holder == worker.Agent }
 	for {
 		if _, err := w.lander.Once(ctx); err != nil {
 			return err

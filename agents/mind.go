@@ -39,12 +39,15 @@ func (m *ModelMind) Begin(_ context.Context, job Job) (Session, error) {
 	if err != nil {
 		return nil, errors.Join(err, box.Close())
 	}
-	s := &modelSession{box: box}
+	s := &modelSession{box: box, job: job}
 	s.loop = Loop{
 		Client: m.Account.Client(m.Client, job.Task.ID, false), Model: m.Model, Effort: m.Effort, System: system, Limits: m.Limits, Transcript: job.Transcript, Now: m.Now,
-		Tools: append(hands, s.handOff()), Finals: "`hand_off`",
+		Tools: append(s.counting(hands), s.handOff()), Finals: "`hand_off`",
 	}
-	return s, job.Transcript.Add(Event{Kind: EventStart, Role: m.role(), Task: job.Task.ID, Prompt: system.Hash, Model: m.Model})
+	if job.Prior != nil {
+		return s, s.loop.resume(job.Prior)
+	}
+	return s, job.Transcript.Add(Event{Kind: EventStart, Role: m.role(), Task: job.Task.ID, Claim: job.Claim, Prompt: system.Hash, Model: m.Model})
 }
 
 func (m *ModelMind) role() string { return orElse(m.Role, "worker") }
@@ -52,8 +55,26 @@ func (m *ModelMind) role() string { return orElse(m.Role, "worker") }
 type modelSession struct {
 	loop   Loop
 	box    *toolbox
+	job    Job
 	accept Accept
 	report Report
+	ran    int // commands since the last change by a tool
+}
+
+// counting tells tools that run from tools that change.
+func (s *modelSession) counting(list []Tool) []Tool {
+	for i, tool := range list {
+		list[i].Run = func(ctx context.Context, call model.ToolCall) (Result, error) {
+			switch call.Name {
+			case "shell":
+				s.ran++
+			case "write", "edit":
+				s.ran = 0
+			}
+			return tool.Run(ctx, call)
+		}
+	}
+	return list
 }
 
 // Work continues the conversation to its hand-off.
@@ -142,7 +163,7 @@ func (s *modelSession) take(ctx context.Context, call model.ToolCall) (Result, e
 		return Result{}, errors.New("summary: one line on what changed is wanted")
 	}
 	report := Report{
-		Outcome: in.Outcome, Summary: in.Summary, Details: in.Details, Notes: in.Notes, Concerns: in.Concerns,
+		Ran: &s.ran, Outcome: in.Outcome, Summary: in.Summary, Details: in.Details, Notes: in.Notes, Concerns: in.Concerns,
 		Deviations: in.Deviations, Findings: in.Findings, Feedback: in.Feedback,
 	}
 	refusal, err := s.accept(ctx, report)

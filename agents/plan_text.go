@@ -89,6 +89,9 @@ func describeEvents(n News, notes []string) string {
 				fmt.Fprintf(&b, "  - %s: %s\n", strings.TrimPrefix(list.key, "Handoff-"), value)
 			}
 		}
+		if h.Cost != "" {
+			b.WriteString("  - Measured: " + h.Cost + "\n")
+		}
 		if body := strings.TrimSpace(h.Body); body != "" {
 			b.WriteString("  " + strings.ReplaceAll(cut(body, 2000), "\n", "\n  ") + "\n")
 		}

@@ -36,6 +36,7 @@ type Event struct {
 	Kind    string          `json:"kind"`
 	Role    string          `json:"role,omitempty"` // of the agent, in a start
 	Task    string          `json:"task,omitempty"`
+	Claim   string          `json:"claim,omitempty"`  // under which a worker works, in a start
 	Prompt  string          `json:"prompt,omitempty"` // hash of the system prompt's text
 	Model   string          `json:"model,omitempty"`
 	Message *model.Message  `json:"message,omitempty"`
@@ -53,11 +54,14 @@ type Event struct {
 // a nil Transcript records nothing.
 type Transcript struct {
 	agent  string
+	path   string
 	now    func() time.Time
 	redact func(string) string
+	group  *SyncGroup
 
 	mu   sync.Mutex
 	file *os.File
+	last time.Time // no event is older than the one before it, whatever the clock does
 }
 
 // TranscriptPath is the file of an agent's transcript below the hub's state.
@@ -70,6 +74,7 @@ type TranscriptInput struct {
 	State, Run, Agent string           // required
 	Now               func() time.Time // required
 	Secrets           []model.Secret   // replaced by dots in every line, in their encoded forms too
+	Group             *SyncGroup       // shared by the transcripts of a process; nil: one of its own
 }
 
 // OpenTranscript appends to the transcript of an agent. A line that a crash left
@@ -89,13 +94,14 @@ func OpenTranscript(in TranscriptInput) (*Transcript, error) {
 	if err := closeLine(file); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the transcript of %s: %w", in.Agent, err), file.Close())
 	}
-	redact := func(s string) string {
-		for _, secret := range in.Secrets {
-			s = secret.Redact(s)
-		}
-		return s
+	t := &Transcript{agent: in.Agent, path: path, now: in.Now, redact: model.Redactor(in.Secrets...), group: in.Group, file: file}
+	if t.group == nil {
+		t.group = &SyncGroup{}
 	}
-	return &Transcript{agent: in.Agent, now: in.Now, redact: redact, file: file}, nil
+	if t.last, err = lastTime(file); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the transcript of %s: %w", in.Agent, err), file.Close())
+	}
+	return t, nil
 }
 
 func closeLine(file *os.File) error {
@@ -119,25 +125,32 @@ func (t *Transcript) Add(e Event) error {
 	if t == nil {
 		return nil
 	}
-	e.At, e.Agent = t.now().UTC(), t.agent
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e.At, e.Agent = t.now().UTC(), t.agent; e.At.Before(t.last) {
+		e.At = t.last
+	}
+	t.last = e.At
 	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(e); err != nil {
 		return fmt.Errorf("write the transcript of %s: %w", t.agent, err)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if _, err := io.WriteString(t.file, t.redact(line.String())); err != nil {
 		return fmt.Errorf("write the transcript of %s: %w", t.agent, err)
 	}
 	return nil
 }
 
-// Sync returns when all that was added is on disk.
+// Sync returns when all that was added is on disk. What is synced at the same time
+// for other agents costs little more.
 func (t *Transcript) Sync() error {
 	if t == nil {
 		return nil
+	}
+	if err := t.group.Sync(t.file); err != nil {
+		return fmt.Errorf("sync the transcript of %s: %w", t.agent, err)
 	}
 	return nil
 }

@@ -53,6 +53,8 @@ type Job struct {
 	Checks     []prompts.Check
 	Env        []string // environment of commands in the workspace, whole
 	Transcript *Transcript
+	Claim      string
+	Prior      *Prior // the conversation to go on with; nil: it begins
 }
 
 // Report is what a mind says at its end. All of it is foreign text.
@@ -66,6 +68,7 @@ type Report struct {
 	Findings   []string
 	Feedback   []string
 	Model      string // as the server names it
+	Ran        *int   // commands that were run after the last change; nil: unknown
 }
 
 // Worker takes one task after the other, each to its end: it gives the task to a

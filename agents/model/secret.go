@@ -2,7 +2,10 @@ package model
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -40,20 +43,51 @@ func (s Secret) GoString() string { return s.String() }
 // MarshalText returns dots.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Redact returns text with the key, plain, base64 or URL-encoded, replaced by
-// dots.
-func (s Secret) Redact(text string) string {
-	if s.Empty() {
-		return text
+// Redact returns text with the key replaced by dots, in every form that Redactor
+// knows.
+func (s Secret) Redact(text string) string { return Redactor(s)(text) }
+
+// Redactor replaces keys by dots: plain, as JSON has them within a string, in
+// base64 at any place of a longer text, in hexadecimal and URL-encoded. It is
+// safe for concurrent use.
+func Redactor(secrets ...Secret) func(text string) string {
+	var pairs []string
+	for _, s := range secrets {
+		if s.Empty() {
+			continue
+		}
+		for _, form := range s.forms() {
+			pairs = append(pairs, form, dots)
+		}
 	}
+	if len(pairs) == 0 {
+		return func(text string) string { return text }
+	}
+	return strings.NewReplacer(pairs...).Replace
+}
+
+// minEncoded is the length of a key below which parts of its encodings would be
+// found in anything.
+const minEncoded = 8
+
+// forms are the ways in which a key is written, the longest first.
+func (s Secret) forms() []string {
 	key := *s.value
-	return strings.NewReplacer(
-		key, dots,
-		base64.StdEncoding.EncodeToString([]byte(key)), dots,
-		base64.RawURLEncoding.EncodeToString([]byte(key)), dots,
-		url.QueryEscape(key), dots,
-		url.PathEscape(key), dots,
-	).Replace(text)
+	forms := []string{key, url.QueryEscape(key), url.PathEscape(key), fmt.Sprintf("%x", key), fmt.Sprintf("%X", key)}
+	if quoted, err := json.Marshal(key); err == nil {
+		forms = append(forms, strings.Trim(string(quoted), `"`))
+	}
+	forms = append(forms, base64.StdEncoding.EncodeToString([]byte(key)), base64.URLEncoding.EncodeToString([]byte(key)))
+	if len(key) >= minEncoded {
+		// Within a longer text the key may begin at any of three places of a group;
+		// what its neighbours mix into is left out at both ends.
+		for skip := range 3 {
+			inner := key[skip : skip+(len(key)-skip)/3*3]
+			forms = append(forms, base64.RawStdEncoding.EncodeToString([]byte(inner)), base64.RawURLEncoding.EncodeToString([]byte(inner)))
+		}
+	}
+	slices.SortStableFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	return slices.Compact(forms)
 }
 
 func (s Secret) reveal() string {

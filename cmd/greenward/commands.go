@@ -6,7 +6,7 @@ import "slices"
 func commands() []command {
 	return slices.Concat(
 		[]command{demoCommand(), initCommand(), doctorCommand(), runCommand(), workCommand(), serveCommand(), submitCommand(), landCommand()},
-		queueCommands(), greenCommands(), runsCommands(),
+		queueCommands(), greenCommands(), runsCommands(), transcriptCommands(),
 		[]command{tasksCommand(), handoffsCommand(), auditCommand(), fsckCommand()}, labCommands(),
 	)
 }

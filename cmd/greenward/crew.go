@@ -34,9 +34,10 @@ type crew struct {
 	client     model.Client // nil: commands alone
 	provider   config.Provider
 	account    *agents.Account
-	model      string   // the model to use where a role names none
-	prefix     string   // of the names of workers
-	env        []string // of commands in workspaces
+	syncs      *agents.SyncGroup // of transcripts
+	model      string            // the model to use where a role names none
+	prefix     string            // of the names of workers
+	env        []string          // of commands in workspaces
 }
 
 // hire builds a crew; modelName overrides the policy's.
@@ -46,7 +47,7 @@ func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*
 		return nil, err
 	}
 	c := &crew{
-		engines: e, app: a, asked: &workflows.Bell{}, moved: &workflows.Bell{}, model: cmp.Or(modelName, e.policy.Agents.Model), prefix: prefix,
+		engines: e, app: a, asked: &workflows.Bell{}, moved: &workflows.Bell{}, syncs: &agents.SyncGroup{}, model: cmp.Or(modelName, e.policy.Agents.Model), prefix: prefix,
 		claims:     &agents.Claims{Repo: e.hub.Repo, Self: self, Now: a.now, Rand: rand.Reader},
 		workspaces: &agents.Workspaces{Repo: e.hub.Repo, State: e.hub.State(), Self: self, Now: a.now, Main: e.main},
 	}
@@ -100,14 +101,14 @@ func (c *crew) limits() agents.Limits {
 }
 
 func (c *crew) transcript(agent, run string) (*agents.Transcript, error) {
-	secrets := []model.Secret{model.NewSecret(c.app.host.Get("OPENAI_API_KEY"))}
+	secrets := c.app.secrets()
 	for _, role := range c.policy.Agents.Roles {
 		for _, name := range role.Env {
 			secrets = append(secrets, model.NewSecret(c.app.host.Get(name)))
 		}
 	}
 	return agents.OpenTranscript(agents.TranscriptInput{
-		State: c.hub.State(), Run: run, Agent: agent, Now: c.app.now, Secrets: secrets,
+		State: c.hub.State(), Run: run, Agent: agent, Now: c.app.now, Secrets: secrets, Group: c.syncs,
 	})
 }
 

@@ -127,6 +127,15 @@ func (c *crew) spent() func(run string) (agents.Sum, error) {
 	}
 }
 
+// secrets are the keys of the environment: no transcript shows them.
+func (a *app) secrets() []model.Secret {
+	var all []model.Secret
+	for _, name := range []string{"OPENAI_API_KEY", "GREENWARD_GITHUB_TOKEN", "GREENWARD_WEBHOOK_SECRET", "GREENWARD_GITHUB_PRIVATE_KEY"} {
+		all = append(all, model.NewSecret(a.host.Get(name)))
+	}
+	return all
+}
+
 // dollars is an amount in a line, if it is known.
 func dollars(usd *float64) string {
 	if usd == nil {

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"greenward/agents"
+	"greenward/agents/model"
+	"greenward/internal/git"
+)
+
+func transcriptCommands() []command {
+	return []command{
+		{
+			name: "top", args: "[RUN]", summary: "what agents do at this moment: tasks, replies, tokens, money; --watch to stay", example: "greenward top --watch\ngreenward top --json",
+			run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
+				watch := fs.Bool("watch", false, "print anew every two seconds until interrupted")
+				return func(ctx context.Context, args []string) error {
+					run, err := optional(args)
+					if err != nil {
+						return err
+					}
+					return a.top(ctx, run, *watch)
+				}
+			},
+		},
+		{
+			name: "log", args: "[RUN]", summary: "what agents said, did and got, from their transcripts", example: "greenward log --agent worker-003 --since 10m\ngreenward log --task build-a-parser-1a2b/lexer --kind note,end --json",
+			run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
+				var o logOptions
+				o.register(fs)
+				fs.IntVar(&o.most, "n", 200, "print the newest `N` events; 0: all")
+				return func(ctx context.Context, args []string) error {
+					run, err := optional(args)
+					if err != nil {
+						return err
+					}
+					o.query.Run = run
+					return a.log(ctx, o)
+				}
+			},
+		},
+		{
+			name: "replay", args: "AGENT", summary: "play an agent's transcript back, in full", example: "greenward replay worker-003\ngreenward replay planner --run build-a-parser-1a2b --since 2026-11-29T10:00:00Z",
+			run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
+				var o logOptions
+				o.register(fs)
+				fs.StringVar(&o.query.Run, "run", "", "of this `RUN` alone, where agents of several runs have one name")
+				return func(ctx context.Context, args []string) error {
+					if len(args) != 1 || args[0] == "" {
+						return usagef("replay: say which agent, such as worker-001; greenward log tells names")
+					}
+					o.query.Agent, o.whole = args[0], true
+					return a.log(ctx, o)
+				}
+			},
+		},
+		whyCommand(),
+	}
+}
+
+// logOptions is what to show of transcripts.
+type logOptions struct {
+	query              agents.Query
+	since, until, kind string
+	most               int
+	whole              bool // texts in full
+}
+
+func (o *logOptions) register(fs *flag.FlagSet) {
+	fs.StringVar(&o.query.Agent, "agent", "", "only of this `AGENT`")
+	fs.StringVar(&o.query.Task, "task", "", "only about this `TASK`, or tasks below this path")
+	fs.StringVar(&o.query.Text, "text", "", "only events that contain `TEXT`")
+	fs.StringVar(&o.since, "since", "", "from this `TIME` on: RFC 3339, or an age such as 10m")
+	fs.StringVar(&o.until, "until", "", "up to this `TIME`")
+	fs.StringVar(&o.kind, "kind", "", "only these `KINDS`, with commas between: start, message, call, result, reply, note, fresh, end")
+}
+
+// moment reads a time, or an age.
+func (a *app) moment(name, s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if age, err := time.ParseDuration(s); err == nil {
+		return a.now().Add(-age), nil
+	}
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return at, usagef("--%s %q is no time: say 2026-11-29T10:00:00Z, or an age such as 10m", name, s)
+	}
+	return at, nil
+}
+
+// eventLine is an event as `log --json` prints it, one object a line.
+type eventLine struct {
+	Run string `json:"run"`
+	agents.Event
+}
+
+func (a *app) log(ctx context.Context, o logOptions) error {
+	hub, err := git.OpenHub(ctx, git.HubInput{Dir: orElse(a.dir, "."), Remote: a.remote, Host: a.host})
+	if err != nil {
+		return err
+	}
+	if o.query.From, err = a.moment("since", o.since); err != nil {
+		return err
+	}
+	if o.query.To, err = a.moment("until", o.until); err != nil {
+		return err
+	}
+	if o.kind != "" {
+		o.query.Kinds = strings.Split(o.kind, ",")
+	}
+	files, err := o.query.Transcripts(hub.State())
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return usagef("no agent of that name has a transcript on this host; they lie in %s", filepath.Join(hub.State(), "runs"))
+	}
+	var events []eventLine
+	for _, file := range files {
+		run := filepath.Base(filepath.Dir(file))
+		for e, err := range o.query.Events(file) {
+			if err != nil {
+				return err
+			}
+			events = append(events, eventLine{run, e})
+			if o.most > 0 && len(events) > 4*o.most+1000 { // the newest are kept
+				events = newest(events, o.most)
+			}
+		}
+	}
+	if events = newest(events, o.most); len(events) == 0 {
+		a.note("greenward: no event fits")
+	}
+	for _, e := range events {
+		if err := a.print(e, func(w io.Writer) { showEvent(w, e, o.whole) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newest sorts events by time and keeps the last so many; 0: all.
+func newest(events []eventLine, most int) []eventLine {
+	slices.SortStableFunc(events, func(a, b eventLine) int { return a.At.Compare(b.At) })
+	if most > 0 {
+		events = events[max(0, len(events)-most):]
+	}
+	return events
+}
+
+func showEvent(w io.Writer, e eventLine, whole bool) {
+	head := fmt.Sprintf("%s  %-12s %-8s", e.At.Format("2006-01-02 15:04:05.000"), e.Agent, e.Kind)
+	text := ""
+	switch e.Kind {
+	case agents.EventStart:
+		text = fmt.Sprintf("%s on %s with %s, prompt %s", e.Role, orElse(e.Task, e.Text), orElse(e.Model, "a command"), e.Prompt)
+	case agents.EventMessage:
+		text = messageText(e.Message)
+	case agents.EventCall:
+		text = strings.TrimSpace(e.Tool + " " + string(e.Args) + " " + e.Text)
+	case agents.EventResult:
+		text = fmt.Sprintf("%s (%s) %s", e.Tool, e.Took.Round(time.Millisecond), e.Text)
+	case agents.EventReply:
+		if e.Usage != nil {
+			text = fmt.Sprintf("%s: %d tokens in, %d out, %s, after %s", e.Model, e.Usage.Prompt, e.Usage.Completion, e.Text, e.Took.Round(time.Millisecond))
+		}
+	default:
+		text = strings.TrimSpace(e.Outcome + " " + e.Text)
+	}
+	text = printable(text)
+	if !whole {
+		text = git.OneLine(text)
+		if len(text) > 160 {
+			text = strings.ToValidUTF8(text[:160], "") + "…"
+		}
+	}
+	line(w, "%s %s", head, strings.ReplaceAll(text, "\n", "\n    "))
+}
+
+func messageText(m *model.Message) string {
+	if m == nil {
+		return ""
+	}
+	text := string(m.Role) + ": " + m.Text
+	for _, c := range m.Calls {
+		text += "\n→ " + c.Name + " " + cmp.Or(c.Raw, c.Arguments)
+	}
+	return text
+}
+
+// printable leaves a terminal alone: what agents print may hold its commands.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || r >= ' ' && (r < 0x7f || r > 0x9f) && (r < 0x202a || r > 0x202e) && (r < 0x2066 || r > 0x2069) {
+			return r
+		}
+		return '·'
+	}, text)
+}
+
+// agentLine is one agent as `top --json` prints it.
+type agentLine struct {
+	Run     string    `json:"run"`
+	Agent   string    `json:"agent"`
+	Role    string    `json:"role"`
+	Task    string    `json:"task"`
+	Since   time.Time `json:"since"`
+	Last    time.Time `json:"last"` // event
+	Replies int       `json:"replies"`
+	Tokens  int64     `json:"tokens"` // of this task
+	USD     *float64  `json:"usd"`
+	Doing   string    `json:"doing"`
+	State   string    `json:"state"` // working, waiting, ended
+}
+
+func (a *app) top(ctx context.Context, run string, watch bool) error {
+	p, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	for {
+		if err := a.topOnce(p, run, watch); err != nil || !watch {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
+
+func (a *app) topOnce(p *place, run string, anew bool) error {
+	lines, err := a.agentLines(p, run)
+	if err != nil {
+		return err
+	}
+	runs, err := a.runs(p)
+	if err != nil {
+		return err
+	}
+	doc := map[string]any{"agents": lines, "runs": runs}
+	return a.print(doc, func(w io.Writer) {
+		if anew {
+			fmt.Fprint(w, "\x1b[H\x1b[2J")
+		}
+		for _, r := range runs {
+			if run == "" || r.Run == run {
+				line(w, "%-8s %-40s %d open, hand-offs %v", r.State, r.Run, r.Open, r.Handoffs)
+			}
+		}
+		for _, l := range lines {
+			line(w, "%-12s %-8s %-44s %4d replies %9d tokens%s  %8s  %s", l.Agent, l.State, l.Task, l.Replies, l.Tokens, dollars(l.USD),
+				a.now().Sub(l.Last).Round(time.Second), l.Doing)
+		}
+		line(w, "%d agents", len(lines))
+	})
+}
+
+// agentLines is every agent that did something within the last day, the busiest
+// first.
+func (a *app) agentLines(p *place, run string) ([]agentLine, error) {
+	files, err := agents.Query{Run: run}.Transcripts(p.hub.State())
+	if err != nil {
+		return nil, err
+	}
+	prices := account(p.policy.Agents, p.hub.State()).Prices
+	lines := []agentLine{}
+	for _, file := range files {
+		last, err := agents.LastEpisode(file)
+		if err != nil {
+			return nil, err
+		}
+		if last.Start.Kind == "" || a.now().Sub(last.At) > 24*time.Hour {
+			continue
+		}
+		l := agentLine{
+			Run: filepath.Base(filepath.Dir(file)), Agent: last.Start.Agent, Role: last.Start.Role, Task: last.Start.Task, Since: last.Start.At, Last: last.At,
+			Replies: last.Replies, Doing: printable(last.Doing), State: "working",
+		}
+		sum := prices.Total(last.Spent)
+		if l.Tokens = sum.Total(); sum.Unpriced == 0 {
+			l.USD = &sum.USD
+		}
+		switch {
+		case last.Ended && last.Submitted:
+			l.State = "landing"
+		case last.Ended:
+			l.State = "ended"
+		}
+		lines = append(lines, l)
+	}
+	slices.SortStableFunc(lines, func(a, b agentLine) int {
+		return cmp.Or(strings.Compare(b.State, a.State), strings.Compare(a.Agent, b.Agent))
+	})
+	return lines, nil
+}
