@@ -329,6 +329,11 @@ func TestCoreNamesTheTruth(t *testing.T) {
 			if e.Reason != ReasonRed {
 				t.Fatalf("held for %s\n%s", e.Reason, strings.Join(m.trace, "\n"))
 			}
+			for _, f := range e.Offer.Fixes {
+				if check, guilty := m.breaks[f.From]; !guilty || f.Check != check || m.fails(e.Offer, check) {
+					t.Fatalf("main is asked to take c%d back for %s, which does not help it\n%s", f.From, f.Check, strings.Join(m.trace, "\n"))
+				}
+			}
 		default:
 			t.Fatalf("ended with %T", end)
 		}
