@@ -1,0 +1,25 @@
+// Package plan owns what a gated queue builds next: which sets of waiting
+// changes are tested on a base, what a result proves, who lands and who leaves.
+// It is pure: no clock, no git, no randomness. A caller builds what it asks for
+// and says what came of it, round by round.
+//
+// The model. Each change is bad with a probability of its own. A set that holds
+// a bad change fails; one of good changes fails with the probability of a flake.
+// Changes stand in chains; what is unknown of a chain is the place of its first
+// bad change. Tests are prefixes of chains, so a result moves one distribution:
+// the test that is asked for next is the one with most information about it (a
+// Z-channel, for a bad set never passes). Without flakes and with one slot this
+// is the nested group testing of Sobel and Groll (1959) but for their table:
+// fresh groups of about ln2/p, halves of what failed, and no half that another
+// result implies.
+//
+// With k slots there are two ways. While few wait or few fail, the slots test
+// k prefixes of one chain at once: a passed prefix is landed as it was tested.
+// Where that would land less (ordered speculation never lands more than (1-p)/p
+// a round, however many slots it has), each slot but one searches a chain of its
+// own on the same base, and the last one builds the union of what they cleared,
+// which lands as it was tested.
+//
+// A change leaves only when its badness is sure given all runs and the base is
+// known to be good: a red base ejects nobody.
+package plan

@@ -1,0 +1,383 @@
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// Innocent is how many good changes, of all, may be ejected for a flake.
+const Innocent = 0.001
+
+// sure is the probability of a bad change from which on it is ejected. The more
+// changes are bad, the more often one is believed to be, so the surer it must be.
+func sure(bad float64) float64 { return 1 - min(max(Innocent/bad, 0.002), 0.05) }
+
+// baseSure is the same for a base.
+const baseSure = 0.99
+
+// What is assumed where nothing is known.
+const (
+	baseRisk = 0.02  // that a base without evidence is bad
+	pairRisk = 0.002 // that a change which passed alone fails in a union
+	MinBad   = 0.002 // bounds of Item.Bad
+	MaxBad   = 0.6
+)
+
+// MaxSet bounds the changes of one test.
+const MaxSet = 128
+
+// Item is a change that waits.
+type Item struct {
+	ID    string
+	Bad   float64  // prior probability that it fails
+	Paths []string // what it touches, where that is known: two that share one are not searched side by side
+}
+
+// Test is a set to build on the base, in order. An empty set is the base itself.
+type Test struct {
+	Base string
+	Set  []string
+	Why  string // batch, prefix, isolated, union, again or base
+
+	column int // main: -1
+	length int // of the chain's prefix that is tested
+}
+
+// Verdict is what a test said.
+type Verdict int
+
+// The verdicts. Open is none of the other two: it blames nobody, but a set with
+// an open end is split, so that whoever causes it waits alone.
+const (
+	Open Verdict = iota
+	Passed
+	Failed
+)
+
+// Result is what came of a test.
+type Result struct {
+	Test    Test
+	Verdict Verdict
+	Left    []string // changes of the set that do not merge with those before them: not in the build
+}
+
+// Input is what a round begins with.
+type Input struct {
+	Base  string
+	Good  bool    // the base is known to pass
+	Flake float64 // how often a good set fails
+	Slots int     // tests at once
+	Items []Item  // in the order in which they should land
+}
+
+// Ejected is a change that is bad for sure.
+type Ejected struct {
+	ID         string
+	Confidence float64
+}
+
+// Outcome is what a round's results prove.
+type Outcome struct {
+	Landed  *Test     // the set that passed on the base, to land as it was built; nil: none
+	Ejected []Ejected // in order
+	Wait    []string  // changes whose own test had an open end
+	BaseBad bool      // the base itself fails: nothing can be told from tests on it
+}
+
+// State is what is known of the changes that wait. Its zero value knows nothing.
+type State struct {
+	in       Input
+	good     bool // the base is good
+	failed   int  // runs of the base that failed
+	isolated bool // columns search, and main is the union of what they cleared
+	main     chain
+	columns  []chain
+	waiting  []Item            // in no chain, in order
+	parked   map[string]string // left out of a set on this base
+	pending  bool              // the newest outcome is to land something
+	landing  []string          // namely this
+	sunk     map[string]bool   // landed, and still part of what columns build on their older bases
+}
+
+// Read takes in what waits now. A base that moved other than by Landed, or an
+// outcome that did not stand, voids what failed before.
+func (s State) Read(in Input) State {
+	in.Slots = max(in.Slots, 1)
+	void := in.Base != s.in.Base || s.pending // what was to land did not, and what failed behind it tells nothing
+	s.pending = false
+	known := map[string]Item{}
+	for _, item := range in.Items {
+		item.Bad = min(max(item.Bad, MinBad), MaxBad)
+		known[item.ID] = item
+	}
+	s.columns = slices.Clone(s.columns)
+	s.parked = prune(s.parked, known)
+	s.main = s.main.refresh(known, nil, void)
+	sunk := map[string]bool{}
+	for i := range s.columns {
+		s.columns[i] = s.columns[i].refresh(known, s.sunk, void)
+		for _, id := range s.columns[i].pre {
+			sunk[id] = s.sunk[id]
+		}
+	}
+	s.sunk = sunk
+	if in.Base != s.in.Base {
+		s.good, s.failed = false, 0
+	}
+	s.good = s.good || in.Good
+	s.in = in
+	placed := map[string]bool{}
+	for _, c := range append([]chain{s.main}, s.columns...) {
+		for _, item := range c.items {
+			placed[item.ID] = true
+		}
+	}
+	s.waiting = nil
+	if len(placed) == 0 && !slices.ContainsFunc(in.Items, func(i Item) bool { return s.parked[i.ID] != in.Base }) {
+		s.parked = nil // nobody is left for whom they would make way
+	}
+	for _, item := range in.Items {
+		if !placed[item.ID] && s.parked[item.ID] != in.Base {
+			s.waiting = append(s.waiting, known[item.ID])
+		}
+	}
+	return s
+}
+
+// Waits reports whether anything is being searched for: while it is, a caller
+// that may choose should keep the base.
+func (s State) Waits() bool {
+	return len(s.main.fails) > 0 || slices.ContainsFunc(s.columns, func(c chain) bool { return len(c.fails) > 0 })
+}
+
+// prune keeps what is still there.
+func prune[V any](m map[string]V, known map[string]Item) map[string]V {
+	out := cloned(m)
+	maps.DeleteFunc(out, func(id string, _ V) bool { _, ok := known[id]; return !ok })
+	return out
+}
+
+// refresh drops the changes that are gone otherwise than onto main and, where it is void, all that
+// failed before.
+func (c chain) refresh(known map[string]Item, sunk map[string]bool, void bool) chain {
+	ids := slices.DeleteFunc(slices.Clone(c.pre), func(id string) bool { return sunk[id] })
+	for _, item := range c.items {
+		ids = append(ids, item.ID)
+	}
+	for _, id := range ids {
+		if _, ok := known[id]; !ok {
+			c = c.without(id, true)
+		}
+	}
+	if void {
+		c.base, c.pre, c.fails = "", nil, nil
+	}
+	return c
+}
+
+// Next says what to build now: at most one test a slot; none when nothing waits.
+func (s State) Next() (State, []Test) {
+	s.arrange()
+	n := s.noise()
+	var tests []Test
+	asked := false
+	add := func(column, length int) {
+		c, why := s.main, "union"
+		if column >= 0 {
+			c, why = s.columns[column], "isolated"
+		}
+		if length < 0 || length == 0 && asked {
+			return
+		}
+		asked = asked || length == 0
+		var set []string
+		if length > 0 {
+			set = c.test(length)
+		}
+		switch {
+		case length == 0:
+			why = "base"
+		case slices.ContainsFunc(c.fails, func(f fail) bool { return f.length == length }):
+			why = "again"
+		case column < 0 && !s.isolated:
+			if why = "batch"; len(c.fails) > 0 || length < len(c.items) {
+				why = "prefix"
+			}
+		}
+		base := s.in.Base
+		if len(c.fails) > 0 {
+			base = cmp.Or(c.base, base)
+		}
+		tests = append(tests, Test{Base: base, Set: set, Why: why, column: column, length: length})
+	}
+	if !s.isolated {
+		for _, m := range s.main.prefixes(s.in.Slots, n, MaxSet) {
+			add(-1, m)
+		}
+		if spare := s.in.Slots - len(tests); spare > 0 && len(s.columns) > 0 && len(s.columns[0].items) > 0 {
+			for _, m := range s.columns[0].prefixes(spare, n, MaxSet) {
+				add(0, m)
+			}
+		}
+		return s, tests
+	}
+	if len(s.main.items) > 0 {
+		add(-1, s.main.best(n, MaxSet))
+	}
+	for i, c := range s.columns {
+		if len(c.items) > 0 {
+			add(i, c.best(n, MaxSet))
+		}
+	}
+	return s, tests
+}
+
+func (s State) noise() noise {
+	n := noise{flake: s.in.Flake}
+	if !s.good {
+		n.base = s.baseBad()
+	}
+	return n
+}
+
+// baseBad is the probability that the base fails for good, given its runs.
+func (s State) baseBad() float64 {
+	bad, good := baseRisk, 1-baseRisk
+	for range s.failed {
+		good *= max(s.in.Flake, 1e-9)
+	}
+	return bad / (bad + good)
+}
+
+// arrange chooses between the two ways and fills chains with what waits.
+func (s *State) arrange() {
+	if !s.isolated && len(s.columns) > 0 && len(s.main.fails) == 0 {
+		s.main, s.columns = s.columns[0].before(s.main.items), nil
+	}
+	if !s.Waits() {
+		s.choose()
+	}
+	if s.isolated {
+		for i := range s.columns {
+			s.fill(i)
+		}
+		return
+	}
+	room := MaxSet - len(s.main.items)
+	for _, c := range s.columns {
+		room -= len(c.items)
+	}
+	take := min(max(room, 0), len(s.waiting))
+	more := s.waiting[:take]
+	s.waiting = s.waiting[take:]
+	switch {
+	case len(s.columns) > 0:
+		s.columns[0].items = append(slices.Clone(s.columns[0].items), more...)
+	case len(s.main.fails) > 0:
+		// What stands behind the suspects goes on in slots that they leave free.
+		at := s.main.fails[len(s.main.fails)-1].length
+		s.columns = []chain{{items: append(slices.Clone(s.main.items[at:]), more...)}}
+		s.main.items = s.main.items[:at]
+	default:
+		s.main.items = append(slices.Clone(s.main.items), more...)
+	}
+}
+
+// choose takes the way that lands more a round. Nothing is being searched for.
+func (s *State) choose() {
+	s.main.pre = nil
+	cleared, open := s.main.items, []Item(nil)
+	if !s.isolated {
+		cleared, open = nil, s.main.items
+	}
+	for _, c := range s.columns {
+		open = append(slices.Clone(open), c.items...)
+	}
+	open = append(slices.Clone(open), s.waiting...)
+	s.isolated = s.in.Slots > 2 && perRoundIsolated(open, s.in.Slots) > 1.1*perRoundPrefixes(open, s.in.Slots)
+	if s.isolated {
+		s.main, s.waiting = chain{items: cleared}, open
+		s.columns = make([]chain, s.in.Slots-1)
+		return
+	}
+	s.columns = nil
+	s.main, s.waiting = chain{items: cleared}, open
+}
+
+// fill gives a column that searches for nothing the group whose test tells most,
+// leaving enough for the other columns, and no change that shares a path with
+// one that is under way elsewhere.
+func (s *State) fill(i int) {
+	c := s.columns[i]
+	if len(c.fails) > 0 {
+		return
+	}
+	busy := map[string]bool{}
+	mark := func(items []Item) {
+		for _, item := range items {
+			for _, p := range item.Paths {
+				busy[p] = true
+			}
+		}
+	}
+	mark(s.main.items)
+	empty := 1
+	for j, other := range s.columns {
+		if j == i {
+			continue
+		}
+		mark(other.items)
+		if j > i && len(other.fails) == 0 {
+			empty++
+		}
+	}
+	share := (len(c.items) + len(s.waiting) + empty - 1) / empty
+	items := append(slices.Clone(c.items), s.waiting...)
+	group := chain{items: items}.best(noise{flake: s.in.Flake}, min(max(share, 1), MaxSet))
+	taken := slices.Clone(c.items)
+	var rest []Item
+	for _, item := range s.waiting {
+		hot := slices.ContainsFunc(item.Paths, func(p string) bool { return busy[p] })
+		if len(taken) < group && !hot {
+			taken = append(taken, item)
+		} else {
+			rest = append(rest, item)
+		}
+	}
+	s.columns[i], s.waiting = chain{base: s.in.Base, items: taken}, rest
+}
+
+// perRoundPrefixes is how many changes a round of prefixes of one chain lands.
+func perRoundPrefixes(items []Item, slots int) float64 {
+	c := chain{items: items[:min(len(items), MaxSet)]}
+	w := c.belief(noise{})
+	cuts := c.prefixes(slots, noise{}, MaxSet)
+	landed, at := 0.0, 0
+	b := 0.0
+	for m, p := range w {
+		for at < len(cuts) && cuts[at] < m {
+			at++
+		}
+		if at > 0 {
+			landed += p * float64(cuts[at-1])
+		}
+		b += p
+	}
+	return landed
+}
+
+// perRoundIsolated is how many changes a round of isolated searches lands: one
+// bit a slot, and a round more for the union.
+func perRoundIsolated(items []Item, slots int) float64 {
+	if len(items) == 0 {
+		return 0
+	}
+	good, bits := 0.0, 0.0
+	for _, item := range items {
+		good += 1 - item.Bad
+		bits += entropy(item.Bad) / 0.97 // nested groups come that close to it
+	}
+	rounds := max(bits/float64(slots-1), 1) + 1
+	return good / rounds
+}
