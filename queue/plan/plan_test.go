@@ -156,8 +156,10 @@ func (w *world) decide(id, what string) {
 func TestPlanKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &world{rt: rt, slots: rapid.SampledFrom([]int{1, 2, 3, 8}).Draw(rt, "slots"), bad: map[string]bool{}, clash: map[string]string{},
-			tangled: map[string]string{}, hot: map[string][]string{}, seen: map[string]bool{}, decided: map[string]string{}}
+		w := &world{
+			rt: rt, slots: rapid.SampledFrom([]int{1, 2, 3, 8}).Draw(rt, "slots"), bad: map[string]bool{}, clash: map[string]string{},
+			tangled: map[string]string{}, hot: map[string][]string{}, seen: map[string]bool{}, decided: map[string]string{},
+		}
 		if rapid.Bool().Draw(rt, "flaky") {
 			w.flake, w.flakes = 0.1, 30
 		}
