@@ -93,13 +93,14 @@ func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding
 	if out.Empty {
 		return l.empty(w), nil
 	}
-	if found, err := l.inspect(ctx, tip, out.Tip, held.task); err != nil || found != nil {
+	paths, found, err := l.inspect(ctx, tip, out.Tip, held.task)
+	if err != nil || found != nil {
 		return asFinding(found), err
 	}
 	if held.task != "" {
 		l.pass.claims[w.Entry] = held
 	}
-	if !l.state.judged { // else the verdict decides whether it is part of main
+	if w.Gate.Class == "" { // else the verdict decides whether it is part of main
 		if out.Method == merge.Merge {
 			l.known.Plan(w.Head)
 			for _, c := range change.Commits {
@@ -108,7 +109,40 @@ func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding
 		}
 		l.known.Plan(out.Commits...)
 	}
-	return &Merged{Tip: out.Tip, Base: change.Base, Method: out.Method, Task: held.task, Note: out.Note}, nil
+	m := &Merged{Tip: out.Tip, Base: change.Base, Method: out.Method, Task: held.task, Note: out.Note, Areas: areasOf(paths), Below: l.below(change)}
+	if len(paths) <= maxHot {
+		m.Paths = paths
+	}
+	return m, nil
+}
+
+// maxHot is how many paths a change may touch and still keep others that touch one
+// of them from being built beside it.
+const maxHot = 50
+
+// below lists the entries whose heads a change contains and that wait too.
+func (l *Lander) below(change merge.Change) []string {
+	var entries []string
+	for _, c := range change.Commits {
+		if entry, waits := l.heads[c.Hash]; waits && c.Hash != change.Head {
+			entries = append(entries, entry)
+		}
+	}
+	return entries
+}
+
+// failed is the newest decision that a head failed its checks, unless it landed since.
+func (l *Lander) failed(head git.Hash) (journal.Decision, bool) {
+	var found journal.Decision
+	for _, d := range l.log.ByHead(head) {
+		switch {
+		case d.State == journal.Landed:
+			return d, false
+		case d.State == journal.Ejected && d.Reason != nil && *d.Reason == journal.ReasonChecks:
+			found = d
+		}
+	}
+	return found, found.Entry != ""
 }
 
 // methodOf is how an entry lands. Branches named pr-<number> are those of pull
@@ -234,19 +268,19 @@ func (l *Lander) touched(c git.Commit, paths []string) (bool, error) {
 
 // inspect looks at what would land: the task's file must be gone, the policy
 // must stay well-formed, and the mechanical gate must have nothing to say.
-func (l *Lander) inspect(ctx context.Context, from, to git.Hash, task string) (*Found, error) {
+func (l *Lander) inspect(ctx context.Context, from, to git.Hash, task string) ([]string, *Found, error) {
 	if task != "" {
 		file, err := taskFile(l.Hub.Repo, to, task)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if file != "" {
-			return &Found{Reason: journal.ReasonInvalid, Paths: []string{file}, Detail: "the hand-off leaves its task's file in place: a change with Task: removes it"}, nil
+			return nil, &Found{Reason: journal.ReasonInvalid, Paths: []string{file}, Detail: "the hand-off leaves its task's file in place: a change with Task: removes it"}, nil
 		}
 	}
 	paths, err := l.Hub.ChangedPaths(ctx, from, to)
 	if err != nil {
-		return nil, fmt.Errorf("list the changed paths: %w", err)
+		return nil, nil, fmt.Errorf("list the changed paths: %w", err)
 	}
 	for _, path := range paths {
 		if path != config.File && path != config.FallbackFile {
@@ -255,13 +289,14 @@ func (l *Lander) inspect(ctx context.Context, from, to git.Hash, task string) (*
 		l.pass.policyMoved = true
 		_, file, err := policyAt(l.Hub.Repo, to)
 		if bad, ok := errors.AsType[*config.Error](err); ok {
-			return &Found{Reason: journal.ReasonPolicy, Paths: []string{file}, Detail: bad.Error()}, nil
+			return nil, &Found{Reason: journal.ReasonPolicy, Paths: []string{file}, Detail: bad.Error()}, nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return l.gate(from, to)
+	found, err := l.gate(from, to)
+	return paths, found, err
 }
 
 // quotePaths makes paths fit for JSON: what is no UTF-8 or holds control

@@ -9,7 +9,7 @@ import (
 
 	"greenward/internal/git"
 	"greenward/internal/journal"
-	"greenward/internal/verify"
+	"greenward/queue/plan"
 )
 
 // MaxBatch is how many decisions one transaction records.
@@ -22,29 +22,68 @@ const (
 	retryMost  = time.Hour
 )
 
+// idleWait is how long a lander waits for another one that builds; redWait, how
+// long a red main is not asked again whether it is.
+const (
+	idleWait = time.Second
+	redWait  = 10 * time.Minute
+)
+
 // Waiting is an entry that asks to land.
 type Waiting struct {
-	Entry string
-	Name  string
-	Head  git.Hash
-	Lane  string
-	Since time.Time
+	Entry    string
+	Name     string
+	Head     git.Hash
+	Lane     string // its source
+	Since    time.Time
+	Priority int // 0 first … 9
+
+	Gate   Gate    // why it is tested before it lands; zero: it is not, unless its paths or the pace say so
+	Exempt bool    // green's own repairs answer to no budget
+	Bad    float64 // how often what comes from its lane is bad
+
+	Content string // names what it changes, for whoever submits the same under another head
 
 	Landed bool              // the log says so: only its branch is left
-	Failed *journal.Decision // this very head failed its checks before
+	Failed *journal.Decision // this very head, or its content, failed its checks before
+	Spent  string            // why nothing more is built of this branch; empty: it is
 }
+
+// Gate is a reason to test an entry before it lands.
+type Gate struct {
+	Class string // which checks: classSmoke or classFull; empty: none
+	Lane  string // the lane for whose sake; empty: the policy's
+}
+
+// Classes of what is built: smoke checks, or all required ones. The two are
+// searched apart, one round at a time.
+const (
+	classSmoke = "smoke"
+	classFull  = "full"
+)
 
 // State is the whole queue between two events. Its zero value knows nothing.
 type State struct {
 	main     git.Hash // what a record moves from
 	tip      git.Hash // main with all that is planned
-	judged   bool     // a candidate needs a verdict before it lands
+	strict   bool     // what was tested lands as it was tested, or not at all
+	slots    int      // tests at once
+	good     git.Hash // a commit of main that is known to pass; zero: none
+	slow     bool     // no more than room may land untested
+	room     int
+	closed   []string // lanes of paths that are gated
 	batch    int      // decisions a record
 	waiting  []Waiting
 	plan     []journal.Decision
-	current  *Waiting // being merged or judged
-	merged   Merged   // current, when it is being judged
+	current  *Waiting // being merged
+	gated    []Waiting
 	deferred map[string]deferral
+
+	// What outlives a pass.
+	search map[string]search // by class
+	sound  map[string]sound  // gated entries that merge, by entry
+	proven map[string]proof  // passed, and to be merged onto a main that moved since
+	busy   string            // the class whose round is being built; empty: none
 }
 
 // deferral is how an entry without a verdict waits.
@@ -60,10 +99,18 @@ type (
 	// Read is what a pass found in git.
 	Read struct {
 		Main    git.Hash
-		Closed  bool // frozen or held: nothing is decided
-		Judged  bool // the policy wants a verdict before a landing
-		Batch   int  // decisions a record; zero: MaxBatch
+		Closed  bool      // frozen, held or under an embargo: nothing is decided
+		Until   time.Time // when an embargo ends
+		Strict  bool      // what was tested lands as it was tested, or not at all
+		Slots   int       // tests at once; zero: one
+		Good    git.Hash  // a commit of main that is known to pass; zero: none
+		Slow    bool      // no more than Room may land untested
+		Room    int
+		Closing []string // lanes of paths that are gated
+		Batch   int      // decisions a record; zero: MaxBatch
 		Waiting []Waiting
+		Built   *Built             // the round that has ended since; its base may be gone
+		Notes   []journal.Decision // lines about no entry, to be recorded first
 	}
 	// Merged says that the current entry makes a commit on the tip.
 	Merged struct {
@@ -73,6 +120,9 @@ type (
 		Method string
 		Task   string // that its hand-off ends
 		Note   string
+		Areas  []string // the folders at the top that it touches
+		Paths  []string // the paths, where they are few
+		Below  []string // entries whose heads it contains and that wait too
 	}
 	// Found says why the current entry cannot land.
 	Found struct {
@@ -83,17 +133,11 @@ type (
 		Detail string
 		Task   string
 	}
-	// Judged is the verdict on the current candidate.
-	Judged struct {
-		Entry    string
-		Tip      git.Hash
-		Verdict  verify.Verdict
-		Detail   string
-		Evidence []string
-	}
-	// Stumbled says that the current entry could not be merged or judged for a
+	// Stumbled says that the current entry could not be merged for a
 	// reason that blames nobody.
 	Stumbled struct{ Entry string }
+	// Idle says that a round was not begun: another process builds.
+	Idle struct{ Class string }
 	// Recorded says that the record stands, and whether what was read before it
 	// still holds, so that the next entries need no other reading.
 	Recorded struct{ Fresh bool }
@@ -104,7 +148,7 @@ type (
 func (Read) event()     {}
 func (Merged) event()   {}
 func (Found) event()    {}
-func (Judged) event()   {}
+func (Idle) event()     {}
 func (Stumbled) event() {}
 func (Recorded) event() {}
 func (Raced) event()    {}
@@ -118,10 +162,11 @@ type (
 		Waiting Waiting
 		Tip     git.Hash
 	}
-	// JudgeTip asks for a verdict on a candidate; answered by Judged.
-	JudgeTip struct {
-		Entry string
-		Tip   git.Hash
+	// Build asks for a round of tests, which goes on beside the passes; answered by
+	// Read.Built of a later one.
+	Build struct {
+		Class string
+		Tests []plan.Test
 	}
 	// Record makes decisions true in one transaction; answered by Recorded or Raced.
 	Record struct {
@@ -136,12 +181,12 @@ type (
 	WakeAt struct{ Time time.Time }
 )
 
-func (Merge) effect()    {}
-func (JudgeTip) effect() {}
-func (Record) effect()   {}
-func (Clean) effect()    {}
-func (Reread) effect()   {}
-func (WakeAt) effect()   {}
+func (Merge) effect()  {}
+func (Build) effect()  {}
+func (Record) effect() {}
+func (Clean) effect()  {}
+func (Reread) effect() {}
+func (WakeAt) effect() {}
 
 // Step is the whole queue. It reads no clock, no git, no network, and logs
 // nothing. The state given is not changed.
@@ -154,40 +199,47 @@ func (s State) Step(e Event, now time.Time) (State, []Effect) {
 		if s.current == nil || s.current.Entry != e.Entry {
 			return s, nil // an answer to a pass that is over
 		}
-		if s.judged {
-			s.merged = e
-			return s, []Effect{JudgeTip{Entry: e.Entry, Tip: e.Tip}}
+		if gate := s.gateOf(e); gate.Class != "" {
+			return s.sounded(e, gate).next(now)
 		}
-		return s.land(e, nil, now).next(now)
+		p := s.proven[e.Entry]
+		return s.land(e, *s.current, p, now).next(now)
 	case Found:
 		if s.current == nil || s.current.Entry != e.Entry {
 			return s, nil
 		}
-		return s.eject(e, nil, now).next(now)
-	case Judged:
-		if s.current == nil || s.current.Entry != e.Entry || s.merged.Tip != e.Tip {
-			return s, nil
-		}
-		return s.verdict(e, now)
+		return s.eject(e, *s.current, nil, now).next(now)
 	case Stumbled:
 		if s.current == nil || s.current.Entry != e.Entry {
 			return s, nil
 		}
-		return s.deferCurrent(now).next(now)
+		return s.putOff(*s.current, now).next(now)
+	case Idle:
+		s.busy = ""
+		return s, []Effect{WakeAt{now.Add(idleWait)}}
 	case Recorded:
+		s = s.stands()
 		if e.Fresh && len(s.waiting) > 0 {
 			s.main, s.plan = s.tip, nil
 			return s.next(now)
 		}
-		return State{deferred: s.deferred}, []Effect{Reread{}}
+		return s.between(), []Effect{Reread{}}
 	case Raced:
-		return State{deferred: s.deferred}, []Effect{Reread{}}
+		return s.between(), []Effect{Reread{}}
 	}
 	return s, nil
 }
 
+// between is what outlives a pass.
+func (s State) between() State {
+	return State{deferred: s.deferred, search: s.search, sound: s.sound, proven: s.proven, busy: s.busy}
+}
+
 func (s State) read(e Read, now time.Time) (State, []Effect) {
-	next := State{main: e.Main, tip: e.Main, judged: e.Judged, batch: cmp.Or(e.Batch, MaxBatch), deferred: map[string]deferral{}}
+	next := s.between()
+	next.main, next.tip, next.strict, next.slots, next.good = e.Main, e.Main, e.Strict, e.Slots, e.Good
+	next.slow, next.room, next.closed = e.Slow, e.Room, e.Closing
+	next.batch, next.deferred = cmp.Or(e.Batch, MaxBatch), map[string]deferral{}
 	var effects []Effect
 	for _, w := range e.Waiting {
 		if w.Landed {
@@ -202,42 +254,65 @@ func (s State) read(e Read, now time.Time) (State, []Effect) {
 		}
 		next.waiting = append(next.waiting, w)
 	}
+	next = next.forget()
 	if e.Closed {
 		next.waiting = nil
+		if !e.Until.IsZero() {
+			effects = append(effects, WakeAt{e.Until})
+		}
 		return next, effects
+	}
+	next.plan = slices.Clone(e.Notes)
+	if e.Built != nil {
+		next = next.learn(*e.Built, now)
 	}
 	next, more := next.next(now)
 	return next, append(effects, more...)
 }
 
-// next takes up the next entry, or records what is planned.
+// next takes up the next entry, or records what is planned, or builds.
 func (s State) next(now time.Time) (State, []Effect) {
-	s.current, s.merged = nil, Merged{}
-	most := s.batch
-	if s.judged {
-		most = 1 // what is decided does not wait for the checks of another entry
-	}
-	for len(s.waiting) > 0 && len(s.plan) < most {
+	s.current = nil
+	for len(s.waiting) > 0 && len(s.plan) < s.batch {
 		w := s.waiting[0]
 		s.waiting = s.waiting[1:]
-		s.current = &w
-		if w.Failed == nil {
+		if w.Failed == nil && w.Spent == "" {
+			if known, ok := s.sound[w.Entry]; ok && known.on == s.main && s.proven[w.Entry].on.IsZero() {
+				s.gated = append(slices.Clip(s.gated), w)
+				continue
+			}
+			s.current = &w
 			return s, []Effect{Merge{Waiting: w, Tip: s.tip}}
 		}
-		with := w.Failed.Entry
-		s = s.eject(Found{
-			Entry: w.Entry, Reason: journal.ReasonUnchanged, Paths: w.Failed.Paths, With: with,
-			Detail: "this head failed its checks as " + with + " and will fail again: push another head",
-		}, w.Failed.Evidence, now)
+		s = s.refuse(w, now)
 	}
-	s.current = nil
-	return s.record(now)
+	if len(s.plan) > 0 {
+		return s.record(now)
+	}
+	return s.build(now)
+}
+
+// refuse ejects an entry without a merge or a run.
+func (s State) refuse(w Waiting, now time.Time) State {
+	if w.Failed == nil {
+		return s.eject(Found{Entry: w.Entry, Reason: journal.ReasonBudget, Detail: w.Spent}, w, nil, now)
+	}
+	with := w.Failed.Entry
+	return s.eject(Found{
+		Entry: w.Entry, Reason: journal.ReasonUnchanged, Paths: w.Failed.Paths, With: with,
+		Detail: "this head failed its checks as " + with + " and will fail again unless the head changes: push another head",
+	}, w, w.Failed.Evidence, now)
 }
 
 func (s State) record(now time.Time) (State, []Effect) {
 	if len(s.plan) > 0 {
 		return s, []Effect{Record{From: s.main, To: s.tip, Decisions: s.plan}}
 	}
+	return s, s.wake(now)
+}
+
+// wake asks for a pass when the first entry that was put off is due.
+func (s State) wake(now time.Time) []Effect {
 	wake := time.Time{}
 	for _, d := range s.deferred {
 		if d.until.After(now) && (wake.IsZero() || d.until.Before(wake)) {
@@ -245,48 +320,49 @@ func (s State) record(now time.Time) (State, []Effect) {
 		}
 	}
 	if wake.IsZero() {
-		return s, nil
+		return nil
 	}
-	return s, []Effect{WakeAt{wake}}
+	return []Effect{WakeAt{wake}}
 }
 
-func (s State) verdict(e Judged, now time.Time) (State, []Effect) {
-	switch e.Verdict {
-	case verify.Passed:
-		// Only this commit was tested, on this main: it is recorded before
-		// anything else is merged.
-		return s.land(s.merged, e.Evidence, now).record(now)
-	case verify.Failed:
-		return s.eject(Found{Entry: e.Entry, Reason: journal.ReasonChecks, Detail: e.Detail}, e.Evidence, now).next(now)
-	case verify.Broken, verify.Unknown:
-	}
-	return s.deferCurrent(now).next(now)
-}
-
-// deferCurrent lets the current entry wait, so that it holds up no other.
-func (s State) deferCurrent(now time.Time) State {
+// putOff lets an entry wait, so that it holds up no other.
+func (s State) putOff(w Waiting, now time.Time) State {
 	s.deferred = maps.Clone(s.deferred)
-	times := s.deferred[s.current.Entry].times
+	times := s.deferred[w.Entry].times
 	wait := min(retryAfter<<min(times, 10), retryMost)
-	s.deferred[s.current.Entry] = deferral{until: now.Add(wait), times: times + 1}
+	s.deferred[w.Entry] = deferral{until: now.Add(wait), times: times + 1}
 	return s
 }
 
-// land plans the landing of the current entry.
-func (s State) land(m Merged, evidence []string, now time.Time) State {
-	d := s.decision(journal.Landed, now)
-	d.Landed, d.Base, d.Method, d.Task, d.Evidence = &m.Tip, &m.Base, m.Method, m.Task, evidence
-	if m.Note != "" {
-		d.Detail = &m.Note
+// land plans a landing; p is what was proven of it before.
+func (s State) land(m Merged, w Waiting, p proof, now time.Time) State {
+	d := s.decision(journal.Landed, w, now)
+	d.Landed, d.Base, d.Method, d.Task, d.Areas = &m.Tip, &m.Base, m.Method, m.Task, m.Areas
+	d.Evidence, d.Gated = p.evidence, p.gate.Lane
+	note := m.Note
+	if !p.on.IsZero() {
+		d.Tested = &p.tip
+		if p.tip != m.Tip && note == "" {
+			note = "tested as " + p.tip.Short() + " on " + p.on.Short() + "; main had moved when it landed"
+		}
+	}
+	if note != "" {
+		d.Detail = &note
+	}
+	if d.Gated == "" && !w.Exempt {
+		s.room--
 	}
 	s.plan = append(s.plan, d)
 	s.tip = m.Tip
 	return s
 }
 
-// eject plans the ejection of the current entry.
-func (s State) eject(f Found, evidence []string, now time.Time) State {
-	d := s.decision(journal.Ejected, now)
+// eject plans an ejection.
+func (s State) eject(f Found, w Waiting, evidence []string, now time.Time) State {
+	d := s.decision(journal.Ejected, w, now)
+	if f.Reason == journal.ReasonChecks {
+		d.Gated = s.sound[w.Entry].gate.Lane
+	}
 	d.Reason, d.Paths, d.Evidence = &f.Reason, f.Paths, evidence
 	if f.Reason == journal.ReasonSuperseded && f.With == "" {
 		f.With = s.finished(f.Task)
@@ -311,10 +387,10 @@ func (s State) finished(task string) string {
 	return ""
 }
 
-func (s State) decision(state string, now time.Time) journal.Decision {
+func (s State) decision(state string, w Waiting, now time.Time) journal.Decision {
 	onto := s.tip
 	return journal.Decision{
-		Entry: s.current.Entry, Head: s.current.Head, State: state, At: now, Lane: s.current.Lane, Onto: &onto,
+		Entry: w.Entry, Head: w.Head, State: state, At: now, Lane: w.Lane, Onto: &onto,
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"greenward/internal/gittest"
 	"greenward/internal/journal"
 	"greenward/internal/verify"
+	"greenward/queue/plan"
 )
 
 // TestStepStories walks the core through files of events. A line that begins
@@ -54,6 +55,7 @@ func walk(t *testing.T, story string) string {
 	t.Helper()
 	var out strings.Builder
 	var state State
+	var last Build
 	now := gittest.Start()
 	for line := range strings.Lines(story) {
 		switch {
@@ -66,10 +68,13 @@ func walk(t *testing.T, story string) string {
 				continue
 			}
 			var effects []Effect
-			state, effects = state.Step(parseEvent(t, words), now)
+			state, effects = state.Step(parseEvent(t, words, last), now)
 			fmt.Fprintf(&out, "> tip=%s waiting=%d planned=%d deferred=%d\n", string(state.tip), len(state.waiting), len(state.plan), len(state.deferred))
 			for _, e := range effects {
 				fmt.Fprintf(&out, "> %s\n", describe(e))
+				if b, ok := e.(Build); ok {
+					last = b
+				}
 			}
 		default:
 			out.WriteString(line)
@@ -79,7 +84,7 @@ func walk(t *testing.T, story string) string {
 }
 
 // parseEvent reads an event: a verb, words, and key=value pairs.
-func parseEvent(t *testing.T, words []string) Event {
+func parseEvent(t *testing.T, words []string, last Build) Event {
 	t.Helper()
 	value := map[string]string{}
 	var plain []string
@@ -92,10 +97,16 @@ func parseEvent(t *testing.T, words []string) Event {
 	}
 	switch words[0] {
 	case "read":
-		e := Read{Main: git.Hash(value["main"]), Closed: value["closed"] != "", Judged: value["judged"] != ""}
+		e := Read{Main: git.Hash(value["main"]), Closed: value["closed"] != "", Strict: value["moves"] == "", Slots: 1, Good: git.Hash(value["good"])}
+		if of := value["built"]; of != "" { // a verdict for each test of the newest build
+			e.Built = answer(last, strings.Split(of, ","))
+		}
 		for _, p := range plain {
 			name, mark, _ := strings.Cut(p, "!")
-			w := Waiting{Entry: name + "@1", Name: name, Head: git.Hash("head-" + name)}
+			w := Waiting{Entry: name + "@1", Name: name, Head: git.Hash("head-" + name), Bad: 0.05}
+			if value["judged"] != "" || mark == "gated" {
+				w.Gate = Gate{Class: classFull, Lane: "l"}
+			}
 			w.Landed = mark == "landed"
 			if mark == "failed" {
 				w.Failed = &journal.Decision{Entry: name + "@0", Evidence: []string{"run"}}
@@ -104,11 +115,15 @@ func parseEvent(t *testing.T, words []string) Event {
 		}
 		return e
 	case "merged":
-		return Merged{Entry: plain[0] + "@1", Tip: git.Hash(value["tip"]), Task: value["task"], Note: value["note"]}
+		m := Merged{Entry: plain[0] + "@1", Tip: git.Hash(value["tip"]), Task: value["task"], Note: value["note"]}
+		if below := value["below"]; below != "" {
+			m.Below = []string{below + "@1"}
+		}
+		return m
 	case "found":
 		return Found{Entry: plain[0] + "@1", Reason: value["reason"], With: value["with"], Task: value["task"]}
-	case "judged":
-		return Judged{Entry: plain[0] + "@1", Tip: git.Hash(value["tip"]), Verdict: verify.Verdict(value["verdict"])}
+	case "idle":
+		return Idle{Class: classFull}
 	case "stumbled":
 		return Stumbled{Entry: plain[0] + "@1"}
 	case "recorded":
@@ -120,12 +135,34 @@ func parseEvent(t *testing.T, words []string) Event {
 	return nil
 }
 
+// answer is the round that a build asked for, with these verdicts. The commit of a
+// set is named by its base and its names.
+func answer(b Build, verdicts []string) *Built {
+	out := &Built{Class: b.Class}
+	for i, test := range b.Tests {
+		r := BuiltTest{Result: plan.Result{Test: test, Verdict: map[string]plan.Verdict{"passed": plan.Passed, "failed": plan.Failed}[verdicts[i]]}}
+		r.Detail, r.Evidence = "check test "+verdicts[i], []string{"run"}
+		tip := test.Base
+		for _, entry := range test.Set {
+			tip += "+" + strings.TrimSuffix(entry, "@1")
+			r.Merged = append(r.Merged, Merged{Entry: entry, Tip: git.Hash(tip)})
+		}
+		out.Results = append(out.Results, r)
+	}
+	return out
+}
+
 func describe(e Effect) string {
 	switch e := e.(type) {
 	case Merge:
 		return fmt.Sprintf("merge %s onto %s", e.Waiting.Entry, string(e.Tip))
-	case JudgeTip:
-		return fmt.Sprintf("judge %s as %s", e.Entry, string(e.Tip))
+	case Build:
+		var text strings.Builder
+		text.WriteString("build")
+		for _, test := range e.Tests {
+			fmt.Fprintf(&text, " %s:%s on %s", test.Why, strings.Join(test.Set, ","), test.Base)
+		}
+		return text.String()
 	case Record:
 		var text strings.Builder
 		fmt.Fprintf(&text, "record %s..%s", string(e.From), string(e.To))
@@ -176,7 +213,7 @@ func TestCoreKeepsItsInvariants(t *testing.T) {
 				failed:  rapid.IntRange(0, 9).Draw(rt, "failed") == 0,
 			})
 		}
-		m := model{rt: rt, fates: fates, judged: rapid.Bool().Draw(rt, "judged"), main: "m0"}
+		m := model{rt: rt, fates: fates, judged: rapid.Bool().Draw(rt, "judged"), main: "m0", slots: rapid.SampledFrom([]int{1, 2, 8}).Draw(rt, "slots")}
 		m.closed = rapid.IntRange(0, 9).Draw(rt, "closed") == 0
 		m.run()
 	})
@@ -187,18 +224,20 @@ type model struct {
 	rt             *rapid.T
 	fates          []fate
 	judged, closed bool
+	slots          int
 	main           git.Hash
 	commits        int
 	decided        []journal.Decision
 	passed         map[git.Hash]bool
+	round          *Build
 	steps          int
 }
 
 func (m *model) run() {
-	m.passed = map[git.Hash]bool{}
 	var state State
 	now := gittest.Start()
-	for again := true; again; {
+	m.passed = map[git.Hash]bool{}
+	for again := true; again || m.round != nil; {
 		again = false
 		events := []Event{m.read()}
 		for len(events) > 0 {
@@ -225,12 +264,18 @@ func (m *model) run() {
 }
 
 func (m *model) read() Read {
-	e := Read{Main: m.main, Closed: m.closed, Judged: m.judged}
+	e := Read{Main: m.main, Closed: m.closed, Strict: true, Slots: m.slots}
+	if m.round != nil {
+		e.Built, m.round = m.answer(*m.round), nil
+	}
 	for _, f := range m.fates {
 		if m.find(f.name) != nil {
 			continue
 		}
-		w := Waiting{Entry: f.name, Name: f.name, Head: git.Hash(f.name), Landed: f.landed}
+		w := Waiting{Entry: f.name, Name: f.name, Head: git.Hash(f.name), Landed: f.landed, Bad: 0.2}
+		if m.judged {
+			w.Gate = Gate{Class: classFull}
+		}
 		if f.failed {
 			w.Failed = &journal.Decision{Entry: "before"}
 		}
@@ -263,15 +308,46 @@ func (m *model) do(e Effect, again *bool) Event {
 		}
 		m.commits++
 		return Merged{Entry: f.name, Tip: git.Hash(fmt.Sprintf("%s>%d", e.Tip, m.commits))}
-	case JudgeTip:
-		m.passed[e.Tip] = m.fate(e.Entry).verdict == verify.Passed
-		return Judged{Entry: e.Entry, Tip: e.Tip, Verdict: m.fate(e.Entry).verdict}
+	case Build:
+		m.round = &e
 	case Record:
 		return m.record(e)
 	case Reread:
 		*again = true
 	}
 	return nil
+}
+
+// answer builds and judges a round. A set with an entry that is broken or unknown
+// has an open end, unless another one fails.
+func (m *model) answer(b Build) *Built {
+	out := &Built{Class: b.Class}
+	for _, test := range b.Tests {
+		r := BuiltTest{Result: plan.Result{Test: test, Verdict: plan.Passed}}
+		tip := git.Hash(test.Base)
+		for _, entry := range test.Set {
+			m.commits++
+			tip = git.Hash(fmt.Sprintf("%s>%d", tip, m.commits))
+			r.Merged = append(r.Merged, Merged{Entry: entry, Tip: tip})
+			switch m.fate(entry).verdict {
+			case verify.Failed:
+				r.Verdict = plan.Failed
+			case verify.Broken, verify.Unknown:
+				r.Verdict = min(r.Verdict, plan.Passed)
+				if r.Verdict == plan.Passed {
+					r.Verdict = plan.Open
+				}
+			case verify.Passed:
+			}
+		}
+		if m.passed[tip] = r.Verdict == plan.Passed; m.passed[tip] {
+			for _, one := range r.Merged {
+				m.passed[one.Tip] = true // as part of a set that passed as a whole
+			}
+		}
+		out.Results = append(out.Results, r)
+	}
+	return out
 }
 
 func (m *model) record(e Record) Event {
@@ -339,6 +415,9 @@ func (m *model) check() {
 	var logged []string
 	for _, d := range m.decided {
 		logged = append(logged, d.Entry)
+	}
+	if m.judged { // in the order in which they are proven
+		slices.Sort(logged)
 	}
 	if diff := cmp.Diff(order, logged); diff != "" {
 		m.rt.Fatalf("order (-want +got):\n%s", diff)

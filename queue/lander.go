@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,6 +71,14 @@ type Lander struct {
 	judgedBy policyCache
 	rules    *gate.Gate
 	ahead    *ahead
+	lanes    *lanes
+	good     passing
+	entries  map[string]Waiting  // as the newest pass read them
+	heads    map[git.Hash]string // their entries
+	builds   builds
+	round    *round // that is being built; nil: none
+	built    *Built // that has ended and no pass has taken up
+	wake     <-chan struct{}
 	tidying  errgroup.Group
 }
 
@@ -108,17 +117,23 @@ func (l *Lander) Merges() git.Merges {
 
 func (l *Lander) once(ctx context.Context) (Landing, time.Time, error) {
 	out := Landing{Entries: []journal.Decision{}}
+	defer l.stop(errEnded) // only after an error there is anything to stop
 	var stumbled []error
 	for races := 0; races < maxRaces; {
 		again, err := l.onePass(ctx)
-		out.Entries = append(out.Entries, l.pass.decided...)
+		out.Entries = append(out.Entries, entriesOnly(l.pass.decided)...)
 		out.Main, out.Frozen, out.Held = l.pass.main, l.pass.frozen, l.pass.held
 		if err != nil {
 			return out, time.Time{}, err
 		}
 		stumbled = append(stumbled, l.pass.stumbled...)
-		if !again {
+		if !again && l.round == nil && !l.pass.idle {
 			return out, l.pass.wake, errors.Join(stumbled...)
+		}
+		if !again {
+			if err := l.meanwhile(ctx); err != nil {
+				return out, time.Time{}, err
+			}
 		}
 		if l.pass.raced {
 			races++
@@ -129,12 +144,44 @@ func (l *Lander) once(ctx context.Context) (Landing, time.Time, error) {
 	return out, time.Time{}, fmt.Errorf("land: %d races in a row: something moves %s without end", maxRaces, l.main())
 }
 
+var errEnded = errors.New("the landing has ended")
+
+// glance is how often what comes in is looked at while something is built.
+const glance = 500 * time.Millisecond
+
+// meanwhile waits for the end of a round, or for something else to look at.
+func (l *Lander) meanwhile(ctx context.Context) error {
+	var done chan Built
+	if l.round != nil {
+		done = l.round.done
+	}
+	timer := time.NewTimer(glance)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case b := <-done:
+		l.round.ended.Wait()
+		l.round.cancel(nil)
+		l.round, l.built = nil, &b
+	case <-l.wake:
+	case <-timer.C:
+	}
+	return nil
+}
+
+// entriesOnly leaves out the lines about lanes.
+func entriesOnly(decisions []journal.Decision) []journal.Decision {
+	return slices.DeleteFunc(slices.Clone(decisions), func(d journal.Decision) bool { return d.Entry == "" })
+}
+
 // Watch processes the queue whenever wake says so, and every two seconds, and
 // maintains the hub beside it, until ctx ends. What goes wrong is logged and tried again.
 func (l *Lander) Watch(ctx context.Context, wake <-chan struct{}) (err error) {
 	var tending sync.WaitGroup
 	tending.Go(func() { l.tend(ctx) })
 	defer tending.Wait() // it ends with ctx, as this does
+	l.wake = wake
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -198,6 +245,7 @@ type pass struct {
 	records int
 	raced   bool
 	again   bool
+	idle    bool // another process builds
 
 	policyMoved bool // something planned touches the policy
 
@@ -214,7 +262,7 @@ func (l *Lander) onePass(ctx context.Context) (again bool, err error) {
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	defer func() { err = errors.Join(err, l.tidied()) }()
-	if err := errors.Join(l.clearBuilding(), l.open()); err != nil {
+	if err := l.open(); err != nil {
 		return false, err
 	}
 	if err := l.recover(ctx); err != nil {
@@ -252,8 +300,10 @@ func (l *Lander) do(ctx context.Context, e Effect) (Event, error) {
 	switch e := e.(type) {
 	case Merge:
 		return l.candidate(ctx, e)
-	case JudgeTip:
-		return l.judge(ctx, e)
+	case Build:
+		event, err := l.build(ctx, e)
+		_, l.pass.idle = event.(Idle)
+		return event, err
 	case Record:
 		return l.record(ctx, e)
 	case Clean:
@@ -279,7 +329,7 @@ func (l *Lander) open() error {
 		l.rules = &gate.Gate{Repo: l.Hub.Repo}
 		l.ahead = newAhead(l.Hub.Repo, l.rules)
 		l.session = merge.With(l.stage.Repo, l.merger)
-		l.seen, l.commits = map[string]int{}, map[git.Hash]Waiting{}
+		l.seen, l.commits, l.builds = map[string]int{}, map[git.Hash]Waiting{}, builds{}
 	}
 	l.stage.Reset() // of a pass that raced
 	return l.log.Refresh()

@@ -17,7 +17,7 @@ func (l *Lander) Recover(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := errors.Join(l.clearBuilding(), l.open()); err != nil {
+	if err := l.open(); err != nil {
 		return err
 	}
 	if err := l.recover(ctx); err != nil {

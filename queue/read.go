@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,12 @@ import (
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/journal"
+)
+
+// Policies of the queue, as .greenward.yml names them.
+const (
+	gatedPolicy = "gated"
+	adaptive    = "adaptive"
 )
 
 // policyCache remembers the newest well-formed policy of a main commit.
@@ -45,12 +52,40 @@ func (l *Lander) read(ctx context.Context) (Read, error) {
 		p.held = l.Held()
 	}
 	p.log = l.log.Tip()
-	judged, err := l.wantsVerdict()
-	if err != nil {
+	if err := l.ready(); err != nil {
 		return Read{}, err
 	}
 	waiting, err := l.waiting(ctx)
-	return Read{Main: p.main, Closed: p.frozen != nil || p.held != nil, Judged: judged, Batch: l.Batch, Waiting: waiting}, err
+	if err != nil {
+		return Read{}, err
+	}
+	out := Read{
+		Main: p.main, Batch: l.Batch, Waiting: waiting, Slots: p.policy.Queue.Slots, Strict: p.policy.Queue.Policy != adaptive,
+	}
+	l.embargo(&out)
+	out.Closed = p.frozen != nil || p.held != nil
+	if err := l.gates(ctx, &out); err != nil {
+		return Read{}, err
+	}
+	if !out.Closed && l.built != nil {
+		out.Built, l.built = l.revived(*l.built), nil
+	}
+	l.entries = make(map[string]Waiting, len(out.Waiting))
+	l.heads = make(map[git.Hash]string, len(out.Waiting))
+	for _, w := range out.Waiting {
+		l.entries[w.Entry] = w
+		if !w.Landed {
+			l.heads[w.Head] = w.Entry
+		}
+	}
+	return out, nil
+}
+
+// embargo closes the queue while a window of the policy lasts.
+func (l *Lander) embargo(out *Read) {
+	if until, why := l.pass.policy.Queue.Embargoed(l.Now()); why != "" && l.pass.frozen == nil {
+		l.pass.frozen, out.Until = &why, until
+	}
 }
 
 // controls reads freeze and thaw. The ref's value is kept: a record proves that
@@ -134,29 +169,38 @@ func policyAt(repo *git.Repo, tree git.Hash) (config.Config, string, error) {
 	})
 }
 
-// wantsVerdict reports whether candidates are judged before they land.
-func (l *Lander) wantsVerdict() (bool, error) {
+// ready refuses a policy that asks for checks where there are none, or nothing
+// runs them.
+func (l *Lander) ready() error {
 	policy := l.pass.policy
-	if policy.Queue.Policy == "gated" {
+	if policy.Queue.Policy == gatedPolicy {
 		if err := policy.NeedChecks(); err != nil {
-			return false, fmt.Errorf("land with queue.policy gated: %w", err)
+			return fmt.Errorf("land with queue.policy gated: %w", err)
 		}
 	}
-	if len(l.checks()) == 0 {
-		return false, nil
+	asks := len(policy.Smoke()) > 0 || policy.Queue.Policy == gatedPolicy && len(policy.Required()) > 0
+	if asks && l.Judge == nil {
+		return errors.New("land: the policy asks for checks before landing, and nothing here runs checks")
 	}
-	if l.Judge == nil {
-		return false, errors.New("land: the policy asks for checks before landing, and nothing here runs checks")
-	}
-	return true, nil
+	return nil
 }
 
 // checks are what a candidate must pass before it lands.
-func (l *Lander) checks() []config.Check {
-	if l.pass.policy.Queue.Policy == "gated" {
-		return l.pass.policy.Required()
+func (l *Lander) checks(class string) []config.Check {
+	policy := l.pass.policy
+	if class == classSmoke {
+		return policy.Smoke()
 	}
-	return l.pass.policy.Smoke()
+	checks := policy.Required()
+	if policy.Queue.Policy == gatedPolicy {
+		return checks
+	}
+	for _, c := range policy.Smoke() {
+		if !c.Required {
+			checks = append(checks, c)
+		}
+	}
+	return checks
 }
 
 // waiting lists the queue's branches in the order in which they land.
@@ -191,7 +235,7 @@ func (l *Lander) waiting(ctx context.Context) ([]Waiting, error) {
 	return list, nil
 }
 
-// order sorts entries by arrival: first those that were seen in earlier passes,
+// order sorts entries by priority, then by arrival: first those that were seen in earlier passes,
 // as they were seen, then the new ones by date and name.
 func (l *Lander) order(list []Waiting) {
 	slices.SortStableFunc(list, func(a, b Waiting) int {
@@ -207,7 +251,9 @@ func (l *Lander) order(list []Waiting) {
 		seen[w.Entry] = at
 	}
 	l.seen = seen
-	slices.SortStableFunc(list, func(a, b Waiting) int { return seen[a.Entry] - seen[b.Entry] })
+	slices.SortStableFunc(list, func(a, b Waiting) int {
+		return cmp.Or(a.Priority-b.Priority, seen[a.Entry]-seen[b.Entry])
+	})
 }
 
 // prior adds what the log says about an entry and its head.
@@ -216,23 +262,33 @@ func (l *Lander) prior(w *Waiting) {
 		w.Landed = true
 		return
 	}
-	for _, d := range l.log.ByHead(w.Head) {
-		if d.State == journal.Ejected && d.Reason != nil && *d.Reason == journal.ReasonChecks {
-			w.Failed = &d
-		}
+	if d, failed := l.failed(w.Head); failed {
+		w.Failed = &d
 	}
 }
 
 // look reads a queue branch's head. A head that is no commit is kept: judging
 // it ejects it, alone.
 func look(repo *git.Repo, r git.RefValue) Waiting {
-	w := Waiting{Head: r.Hash, Lane: "unknown"}
+	w := Waiting{Head: r.Hash, Lane: "unknown", Priority: usualPriority}
 	c, err := repo.Commit(r.Hash)
 	if err != nil {
 		return w // said by candidate, which reads it again
 	}
-	w.Since, w.Lane = c.Committer.When.UTC(), LaneOf(c)
+	w.Since, w.Lane, w.Priority = c.Committer.When.UTC(), LaneOf(c), priorityOf(c)
+	w.Content = string(c.Tree) + " " + string(c.Parent())
 	return w
+}
+
+// usualPriority is that of a change that says nothing of it.
+const usualPriority = 5
+
+// priorityOf is what the trailer Priority: says, 0 (first) to 9.
+func priorityOf(c git.Commit) int {
+	if text, ok := c.Trailers().Get("Priority"); ok && len(text) == 1 && text[0] >= '0' && text[0] <= '9' {
+		return int(text[0] - '0')
+	}
+	return usualPriority
 }
 
 // LaneOf is where a change comes from: the role of the agent that handed it

@@ -100,7 +100,7 @@ const (
 // record proves by itself.
 func (l *Lander) fresh() bool {
 	l.pass.records++
-	return !l.state.judged && !l.pass.policyMoved && l.pass.records < freshRecords && l.Now().Sub(l.pass.began) < freshTime
+	return len(l.state.gated) == 0 && !l.pass.policyMoved && l.pass.records < freshRecords && l.Now().Sub(l.pass.began) < freshTime
 }
 
 // at marks a moment at which a test may kill the process.
@@ -108,6 +108,10 @@ func (l *Lander) at(label string) { l.Hub.Host().At("queue " + label) }
 
 func (l *Lander) tell(ctx context.Context, decisions []journal.Decision) {
 	for _, d := range decisions {
+		if d.Entry == "" {
+			zerolog.Ctx(ctx).Info().Str("lane", d.Lane).Str("verdict", d.State).Str("why", *d.Detail).Msg("lane switched")
+			continue
+		}
 		event := zerolog.Ctx(ctx).Info().Str("change", d.Entry)
 		if d.State == journal.Landed {
 			event.Str("commit", d.Landed.Short()).Msg("landed")
@@ -121,7 +125,7 @@ func (l *Lander) tell(ctx context.Context, decisions []journal.Decision) {
 // or a claim that a landing ends has changed hands. A claim that was merely
 // renewed is ended as it is now: hundreds are renewed while a batch is merged.
 func (l *Lander) stale(e Record) (bool, error) {
-	for _, d := range e.Decisions {
+	for _, d := range entriesOnly(e.Decisions) {
 		name, _, _ := cutEntry(d.Entry)
 		at, err := l.Hub.Tip(git.Ref(git.QueuePrefix + name)) // as it was listed, whatever its name
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -215,7 +216,7 @@ func (l *Lander) List(ctx context.Context) (Listing, error) {
 			continue
 		}
 		state := "waiting"
-		if w.Entry == building {
+		if slices.Contains(building, w.Entry) {
 			state = "building"
 		}
 		out.Entries = append(out.Entries, Listed{

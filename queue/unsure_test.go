@@ -42,9 +42,9 @@ func TestQ19FlakeDoesNotEject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The bad one is judged on top of the good one. Three failures are wanted of it,
-	// not two, for by then the check is known to flake.
-	if n := strings.Count(string(data), "b"); n != 6 {
-		t.Errorf("%d runs, want 6: a failure and two passes, and three failures", n)
+	// A failure and two passes of the good one, and failures of the bad one until it
+	// is no flake.
+	if n := strings.Count(string(data), "b"); n < 4 || n > 8 {
+		t.Errorf("%d runs, want 4 to 8", n)
 	}
 }

@@ -303,24 +303,3 @@ func serverURL(s string) (string, error) {
 	}
 	return s, nil
 }
-
-// embargo is a weekly window: "Fri 13:00 - Mon 09:00 Europe/Berlin".
-func embargo(s string) (string, error) {
-	const hint = "as in Fri 13:00 - Mon 09:00 Europe/Berlin"
-	f := strings.Fields(s)
-	if len(f) != 6 || f[2] != "-" {
-		return "", refuse(hint, "%q is not a window of the week", s)
-	}
-	for _, moment := range []string{f[0] + " " + f[1], f[3] + " " + f[4]} {
-		if _, err := time.Parse("Mon 15:04", moment); err != nil {
-			return "", refuse(hint, "%q is not a day and time", moment)
-		}
-	}
-	if f[5] == "Local" {
-		return "", refuse(hint, "%q differs from machine to machine", f[5])
-	}
-	if _, err := time.LoadLocation(f[5]); err != nil {
-		return "", refuse(hint, "%q is not a time zone", f[5])
-	}
-	return s, nil
-}

@@ -7,14 +7,15 @@ import (
 	"greenward/internal/git"
 )
 
-// States of a queue decision. Landed and Ejected end an entry; Gated says that
-// an entry waits for its checks; Adopted is a commit that reached main without
-// the queue.
+// States of a queue decision. Landed and Ejected end an entry; Adopted is a
+// commit that reached main without the queue; Gated and Open are about a lane, no
+// entry: what comes from it is tested before it lands, or is not any more.
 const (
 	Landed    = "landed"
 	Ejected   = "ejected"
 	Adopted   = "adopted"
 	Gated     = "gated"
+	Open      = "open"
 	Withdrawn = "withdrawn"
 )
 
@@ -51,6 +52,11 @@ type Decision struct {
 	Base   *git.Hash `json:"base,omitempty"`   // where the change forked from main
 	Method string    `json:"method,omitempty"` // how it was merged in the end
 	Task   string    `json:"task,omitempty"`   // the task that its hand-off ended
+
+	Areas  []string  `json:"areas,omitempty"`  // the folders at the top that a landing touched, where they are few
+	Gated  string    `json:"gated,omitempty"`  // the lane for whose sake it was tested before
+	Tested *git.Hash `json:"tested,omitempty"` // the commit that passed before the landing
+	Pace   int       `json:"pace,omitempty"`   // how many landings may be unjudged at once; 0: no bound is meant
 }
 
 // MarshalJSON writes lists that are never null and the time in UTC, or null.

@@ -154,14 +154,14 @@ func (c chain) before(items []Item) chain {
 	return chain{base: c.base, pre: c.pre, items: slices.Insert(slices.Clone(c.items), at, items...), fails: c.fails}
 }
 
-// failed notes that a prefix failed.
-func (c chain) failed(length int) chain {
+// failed notes that a prefix failed, so many times in all where that is known.
+func (c chain) failed(length, times int) chain {
 	out := chain{base: c.base, pre: c.pre, items: c.items, fails: slices.Clone(c.fails)}
 	i, found := slices.BinarySearchFunc(out.fails, length, func(f fail, l int) int { return f.length - l })
 	if !found {
 		out.fails = slices.Insert(out.fails, i, fail{length: length})
 	}
-	out.fails[i].times++
+	out.fails[i].times = max(out.fails[i].times+1, times+out.fails[i].open)
 	return out
 }
 
@@ -211,7 +211,7 @@ func (c chain) test(length int) []string {
 
 // open notes that a prefix had an open end.
 func (c chain) open(length int) chain {
-	out := c.failed(length)
+	out := c.failed(length, 0)
 	i := slices.IndexFunc(out.fails, func(f fail) bool { return f.length == length })
 	out.fails[i].open++
 	return out

@@ -21,7 +21,7 @@ func (s State) Learn(results []Result) (State, Outcome) {
 		case r.Verdict == Passed:
 			s.good = true
 		case r.Verdict == Failed && len(r.Test.Set) == 0:
-			s.failed++
+			s.failed = max(s.failed+1, r.Fails)
 		}
 	}
 	if !s.good && s.baseBad() >= baseSure {
@@ -109,7 +109,7 @@ func (s *State) weigh(c chain, results []Result) (chain, *Result) {
 		switch n := r.Test.length; {
 		case n <= longest:
 		case r.Verdict == Failed:
-			c = c.failed(n)
+			c = c.failed(n, r.Fails)
 		case r.Verdict == Open:
 			c = c.open(n)
 		}

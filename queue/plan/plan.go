@@ -44,6 +44,10 @@ type Test struct {
 	length int // of the chain's prefix that is tested
 }
 
+// WhyAgain marks a test of what failed before, for certainty: what is known of the
+// build does not answer it.
+const WhyAgain = "again"
+
 // Verdict is what a test said.
 type Verdict int
 
@@ -59,6 +63,7 @@ const (
 type Result struct {
 	Test    Test
 	Verdict Verdict
+	Fails   int      // how often this very build is known to have failed; 0: once more than before
 	Left    []string // changes of the set that do not merge with those before them: not in the build
 }
 
@@ -197,9 +202,11 @@ func (s State) Next() (State, []Test) {
 		}
 		switch {
 		case length == 0:
-			why = "base"
+			if why = "base"; s.failed > 0 {
+				why = WhyAgain
+			}
 		case slices.ContainsFunc(c.fails, func(f fail) bool { return f.length == length }):
-			why = "again"
+			why = WhyAgain
 		case column < 0 && !s.isolated:
 			if why = "batch"; len(c.fails) > 0 || length < len(c.items) {
 				why = "prefix"
@@ -381,3 +388,6 @@ func perRoundIsolated(items []Item, slots int) float64 {
 	rounds := max(bits/float64(slots-1), 1) + 1
 	return good / rounds
 }
+
+// Base is what the newest round was built on, or what Landed named since.
+func (s State) Base() string { return s.in.Base }

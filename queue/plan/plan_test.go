@@ -298,7 +298,7 @@ func TestNestedGroups(t *testing.T) {
 	if got := c.best(noise{}, MaxSet); got != 34 { // ln2/0.02 = 34.7
 		t.Errorf("first group of %d, want 34", got)
 	}
-	c = chain{items: items[:10]}.failed(2).passed(1)
+	c = chain{items: items[:10]}.failed(2, 0).passed(1)
 	if p := c.belief(noise{})[1]; p < 0.999 {
 		t.Errorf("a pair failed and its first half passed: the second is bad with %g", p)
 	}
