@@ -16,7 +16,6 @@ import (
 
 	"greenward/internal/config"
 	"greenward/internal/git"
-	"greenward/internal/proc"
 	"greenward/internal/verify"
 	"greenward/queue/plan"
 )
@@ -45,12 +44,12 @@ func setKey(base string, set []string) string { return base + " " + strings.Join
 // build makes the candidates of a round and starts their tests. Where another
 // process builds for this hub, nothing is started.
 func (l *Lander) build(ctx context.Context, e Build) (Event, error) {
-	release, err := l.lockBuilds()
-	if errors.Is(err, proc.ErrLocked) {
-		return Idle{Class: e.Class}, nil
-	}
+	release, free, err := l.Hub.TryLock(buildsLock)
 	if err != nil {
 		return nil, err
+	}
+	if !free {
+		return Idle{Class: e.Class}, nil
 	}
 	out := Built{Class: e.Class, Results: make([]BuiltTest, len(e.Tests))}
 	var names []string
@@ -77,13 +76,6 @@ func (l *Lander) build(ctx context.Context, e Build) (Event, error) {
 	})
 	l.round = r
 	return nil, nil
-}
-
-func (l *Lander) lockBuilds() (func() error, error) {
-	if err := os.MkdirAll(filepath.Dir(l.lockPath()), 0o755); err != nil {
-		return nil, fmt.Errorf("make the lock directory: %w", err)
-	}
-	return proc.Lock(l.buildsPath())
 }
 
 // assemble merges the entries of a test onto its base, one after the other. What
@@ -282,7 +274,8 @@ func (l *Lander) buildingPath() string {
 	return filepath.Join(l.Hub.State(), "journal", "queue-building")
 }
 
-func (l *Lander) buildsPath() string { return filepath.Join(l.Hub.State(), "lock", "builds") }
+// buildsLock is the hub's lock on rounds of tests.
+const buildsLock = "builds"
 
 func (l *Lander) setBuilding(entries []string) error {
 	path := l.buildingPath()
@@ -311,12 +304,12 @@ func (l *Lander) building() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what is building: %w", err)
 	}
-	release, err := l.lockBuilds()
-	if errors.Is(err, proc.ErrLocked) {
-		return strings.Split(string(data), "\n"), nil
-	}
+	release, free, err := l.Hub.TryLock(buildsLock)
 	if err != nil {
 		return nil, err
+	}
+	if !free {
+		return strings.Split(string(data), "\n"), nil
 	}
 	return nil, release()
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"greenward/internal/git"
 	"greenward/internal/journal"
 	"greenward/internal/merge"
-	"greenward/internal/proc"
 	"greenward/internal/verify"
 	"greenward/queue/gate"
 )
@@ -337,13 +334,9 @@ func (l *Lander) open() error {
 
 // lock takes the hub's lander lock, waiting for whoever has it.
 func (l *Lander) lock(ctx context.Context) (func() error, error) {
-	path := l.lockPath()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("make the lock directory: %w", err)
-	}
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
-		release, err := proc.Lock(path)
-		if !errors.Is(err, proc.ErrLocked) {
+		release, free, err := l.Hub.TryLock("lander")
+		if err != nil || free {
 			return release, err
 		}
 		if err := pause(ctx, wait); err != nil {
@@ -363,8 +356,6 @@ func pause(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
-
-func (l *Lander) lockPath() string { return filepath.Join(l.Hub.State(), "lock", "lander") }
 
 func (l *Lander) main() git.Ref {
 	if l.Main == "" {
