@@ -28,9 +28,10 @@ const maxThrough = 2_000
 // lanes is what the two logs say of lanes: a fold that goes on where it was.
 type lanes struct {
 	book    lane.Book
-	queue   int      // decisions taken in
-	green   git.Hash // line of green's log taken in
-	logged  map[string]bool
+	queue   int                         // decisions taken in
+	green   git.Hash                    // line of green's log taken in
+	logged  map[string]bool             // gated, as the log has it
+	lines   map[string]journal.Decision // the newest switch of each lane
 	pace    int
 	repairs map[string]bool             // entries that green submitted
 	failed  map[string][]time.Time      // by branch, when its heads failed their checks
@@ -55,7 +56,7 @@ type culprit struct {
 
 func newLanes() *lanes {
 	return &lanes{
-		logged: map[string]bool{}, pace: lane.PaceMost, repairs: map[string]bool{}, failed: map[string][]time.Time{}, content: map[string]journal.Decision{},
+		logged: map[string]bool{}, lines: map[string]journal.Decision{}, pace: lane.PaceMost, repairs: map[string]bool{}, failed: map[string][]time.Time{}, content: map[string]journal.Decision{},
 	}
 }
 
@@ -101,6 +102,7 @@ func (l *Lander) take(d journal.Decision) {
 	}
 	switch d.State {
 	case journal.Gated, journal.Open:
+		f.lines[d.Lane] = d
 		if f.logged[d.Lane] = d.State == journal.Gated; d.Lane == laneAll {
 			f.pace = cmp.Or(d.Pace, lane.PaceMost)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -157,6 +158,28 @@ type Listing struct {
 	Frozen  *string  `json:"frozen"`
 	Held    *string  `json:"held"`
 	Entries []Listed `json:"entries"`
+	Lanes   []Gating `json:"lanes"` // those that are gated
+}
+
+// Gating is a lane whose changes are tested before they land; "*" is all of them,
+// beyond Pace landings that nobody has judged.
+type Gating struct {
+	Lane     string    `json:"lane"`
+	Since    time.Time `json:"since"`
+	Detail   string    `json:"detail"`
+	Evidence []string  `json:"evidence"`
+	Pace     int       `json:"pace,omitempty"`
+}
+
+// gatings lists the gated lanes as the log has them.
+func (l *Lander) gatings() []Gating {
+	list := []Gating{}
+	for _, name := range slices.Sorted(maps.Keys(l.lanes.lines)) {
+		if d := l.lanes.lines[name]; d.State == journal.Gated {
+			list = append(list, Gating{Lane: name, Since: d.At.UTC(), Detail: *d.Detail, Evidence: append([]string{}, d.Evidence...), Pace: d.Pace})
+		}
+	}
+	return list
 }
 
 // Listed is an entry that waits or is being built.
@@ -182,7 +205,7 @@ func List(ctx context.Context, hub *git.Hub) (Listing, error) {
 
 // List reads what waits, in the order in which a fresh lander would land it.
 func (l *Lander) List(ctx context.Context) (Listing, error) {
-	out := Listing{Entries: []Listed{}}
+	out := Listing{Entries: []Listed{}, Lanes: []Gating{}}
 	reader := &Lander{Hub: l.Hub, Now: l.Now, Main: l.Main, Green: l.Green, Held: l.Held}
 	if err := reader.open(); err != nil {
 		return out, err
@@ -196,9 +219,11 @@ func (l *Lander) List(ctx context.Context) (Listing, error) {
 			return out, err
 		}
 	}
-	if err := reader.controls(); err != nil {
+	if err := errors.Join(reader.controls(), reader.fold()); err != nil {
 		return out, err
 	}
+	reader.embargo(&Read{})
+	out.Lanes = reader.gatings()
 	waiting, err := reader.waiting(ctx)
 	if err := errors.Join(err, reader.close()); err != nil {
 		return out, err

@@ -257,6 +257,9 @@ func (a *app) listQueue(ctx context.Context) error {
 		for _, one := range list.Entries {
 			line(w, "%-8s %-40s %-16s since %s", one.State, one.Entry, one.Lane, one.Since.UTC().Format("2006-01-02 15:04:05"))
 		}
+		for _, g := range list.Lanes {
+			line(w, "gated    %-40s since %s: %s", g.Lane, g.Since.Format("2006-01-02 15:04:05"), g.Detail)
+		}
 		if list.Frozen != nil {
 			line(w, "frozen: %s", *list.Frozen)
 		}

@@ -28,10 +28,11 @@ func (p *pace) cycle(arrived int, clean bool) {
 		repaired = p.out + arrived
 	}
 	p.repaired = 0
+	before := p.out
 	p.out = max(p.out+arrived-repaired, 0)
 	p.arrived, p.repairs = push(p.arrived, arrived), push(p.repairs, repaired)
 	switch {
-	case p.out > 1 && arrived > 0 && sum(p.arrived) > sum(p.repairs):
+	case before > 0 && p.out > 1 && arrived > 0 && sum(p.arrived) > sum(p.repairs):
 		if !p.slow {
 			p.slow, p.limit = true, PaceMost
 		}
