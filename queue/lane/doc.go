@@ -13,7 +13,7 @@
 // and open again when it is at most half of it. Between the two it stays what it
 // was, so that it does not flap.
 //
-// Pace is the whole: when culprits arrive faster than they are repaired, the
+// Pace is the whole: when culprits arrive faster than those before are repaired, the
 // number of landings that may be unjudged at once is halved, and grows by a step
 // with each cycle that keeps up (additive increase, multiplicative decrease, as
 // in Chiu and Jain 1989). What comes on top is tested before it lands; nothing

@@ -178,11 +178,11 @@ func TestPace(t *testing.T) {
 		{0, 2, false}, {0, 2, false}, {0, 0, false}, // nothing new, but not yet made up for
 		{0, 0, true},                              // all is well: one step
 		{0, 0, true}, {1, 1, false}, {0, 0, true}, // and on
-		{5, 0, false}, // and down again
+		{5, 0, false}, {1, 0, false}, // a break to be repaired, and another one before it is
 	} {
 		got = append(got, cycle(step.culprits, step.repairs, step.clean))
 	}
-	want := []int{256, 128, 64, 64, 80, 96, 112, 128, 144, 160, 80}
+	want := []int{256, 128, 64, 64, 80, 96, 112, 128, 144, 160, 160, 80}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pace (-want +got):\n%s", diff)
 	}
