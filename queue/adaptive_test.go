@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"greenward/internal/git"
 	"greenward/internal/journal"
@@ -139,7 +138,9 @@ func TestMainDoesNotWaitForAGatedLane(t *testing.T) {
 				seen <- true
 				return
 			}
-			time.Sleep(50 * time.Millisecond)
+			if err := pause(t.Context(), awaitEvery); err != nil {
+				break
+			}
 		}
 		seen <- false
 	}

@@ -152,7 +152,7 @@ func TestDropAndList(t *testing.T) {
 	}
 	data, err := json.Marshal(list)
 	want := `{"frozen":null,"held":null,"entries":[{"entry":"one@` + string(head[:12]) + `","head":"` + string(head) +
-		`","state":"waiting","landed":null,"reason":null,"paths":[],"with":null,"detail":null,"lane":"agent/worker","evidence":[],"by":"","at":null,"since":"2026-11-01T12:01:00Z"}]}`
+		`","state":"waiting","landed":null,"reason":null,"paths":[],"with":null,"detail":null,"lane":"agent/worker","evidence":[],"by":"","at":null,"since":"2026-11-01T12:01:00Z"}],"lanes":[]}`
 	if err != nil || string(data) != want {
 		t.Errorf("%s\n%s, %v", data, want, err)
 	}
