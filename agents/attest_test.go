@@ -93,3 +93,26 @@ func TestEarlyDoneAndLeavingThePathAreSentBackOnce(t *testing.T) {
 		})
 	}
 }
+
+// The words of a role are the repository's own where it has some; the transcript
+// says by their hash under which words an agent worked.
+func TestOwnWordsOfARepository(t *testing.T) {
+	hashes := map[string]bool{}
+	for _, own := range []string{"", "You are {{.Agent}}, swift and silent.", "{{.Nonsense}}"} {
+		files := map[string]string{"x": "x\n"}
+		if own != "" {
+			files[".greenward/prompts/worker.md"] = own
+		}
+		w := newWorld(t, files)
+		task := w.addTask(Task{ID: "run/a"})
+		system := ""
+		w.do(w.worker(modelMind(script(func(r model.Request) model.Message { system = r.Messages[0].Text; return done("a") }), w.now)), task)
+		if swift := system == "You are worker-1, swift and silent."; swift != strings.Contains(own, "swift") {
+			t.Errorf("own words %q: told %q", own, system)
+		}
+		hashes[w.told("worker-1").Start.Prompt] = true
+	}
+	if len(hashes) != 2 {
+		t.Errorf("hashes %v", hashes)
+	}
+}

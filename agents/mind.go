@@ -10,6 +10,7 @@ import (
 
 	"greenward/agents/model"
 	"greenward/agents/prompts"
+	"greenward/internal/git"
 )
 
 // ModelMind works with a model and the tools of agents/tools.
@@ -27,7 +28,7 @@ type ModelMind struct {
 
 // Begin opens a conversation about the job.
 func (m *ModelMind) Begin(_ context.Context, job Job) (Session, error) {
-	system, err := prompts.Render(m.role(), prompts.Facts{Agent: job.Agent, Run: job.Run, Task: job.Task.ID, Checks: job.Checks})
+	system, err := words(job.Workspace.Repo(), job.Workspace.Base, job.Transcript, m.role(), prompts.Facts{Agent: job.Agent, Run: job.Run, Task: job.Task.ID, Checks: job.Checks})
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +51,21 @@ func (m *ModelMind) Begin(_ context.Context, job Job) (Session, error) {
 	return s, job.Transcript.Add(Event{Kind: EventStart, Role: m.role(), Task: job.Task.ID, Claim: job.Claim, Prompt: system.Hash, Model: m.Model})
 }
 
+// words is the text of a role, in the repository's own words as they are at base:
+// what an agent changes in them counts once it has landed. Who judges or repairs
+// takes none, for what it looks at must not tell it how.
+func words(repo *git.Repo, base git.Hash, t *Transcript, name string, facts prompts.Facts) (prompts.Prompt, error) {
+	own := func(name string) (string, bool) {
+		text, err := repo.File(base, prompts.Dir+name+".md")
+		return string(text), err == nil // one that cannot be read is not there
+	}
+	p, fault, err := prompts.RenderOwn(own, name, facts)
+	if err == nil && fault != "" {
+		err = t.Add(Event{Kind: EventNote, Text: fault})
+	}
+	return p, err
+}
+
 func (m *ModelMind) role() string { return orElse(m.Role, "worker") }
 
 type modelSession struct {
@@ -66,7 +82,7 @@ func (s *modelSession) counting(list []Tool) []Tool {
 	for i, tool := range list {
 		list[i].Run = func(ctx context.Context, call model.ToolCall) (Result, error) {
 			switch call.Name {
-			case "shell":
+			case "shell", "job":
 				s.ran++
 			case "write", "edit":
 				s.ran = 0

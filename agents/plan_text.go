@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"greenward/agents/prompts"
 	"greenward/internal/git"
 )
 
@@ -26,7 +27,7 @@ func (p *Planner) describe(n News, wake Wake) string {
 	var b strings.Builder
 	section := func(title, text string) {
 		if text = strings.TrimSpace(text); text != "" {
-			b.WriteString("## " + title + "\n\n" + text + "\n\n")
+			b.WriteString("## " + title + "\n\n" + prompts.Visible(text) + "\n\n")
 		}
 	}
 	section("Goal", n.Goal)

@@ -110,7 +110,7 @@ func (d *draft) message(path string) git.Message {
 // converse holds the conversation of one episode, in a workspace of main's tip
 // that the planner only reads.
 func (p *Planner) converse(ctx context.Context, n News, wake Wake) (d *draft, cut Cut, spent model.Usage, err error) {
-	system, err := prompts.Render("planner", prompts.Facts{
+	system, err := words(p.Repo, n.Main, p.Transcript, "planner", prompts.Facts{
 		Agent: p.Agent, Run: RunOf(p.Path), Planner: p.Path, Checks: p.Checks, Workers: p.Workers, Slice: RunOf(p.Path) != p.Path,
 	})
 	if err != nil {

@@ -192,7 +192,7 @@ func (w *Worker) tip(task string) (tip git.Hash, open bool, err error) {
 // not land.
 func TaskText(task Task, earlier []Rescued) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Task %s: %s\n\n%s\n", task.ID, task.Title, task.Body)
+	fmt.Fprintf(&b, "Task %s: %s\n\n%s\n", task.ID, prompts.Visible(task.Title), prompts.Visible(task.Body))
 	list := func(title string, items []string, quote string) {
 		if len(items) == 0 {
 			return

@@ -54,7 +54,12 @@ func Render(name string, facts Facts) (Prompt, error) {
 	if err != nil {
 		return Prompt{}, fmt.Errorf("read prompt %q: %w", name, err)
 	}
-	text, err := template.New(name).Option("missingkey=error").Parse(string(source))
+	return fill(name, string(source), facts)
+}
+
+// fill puts the facts into a text.
+func fill(name, source string, facts Facts) (Prompt, error) {
+	text, err := template.New(name).Option("missingkey=error").Parse(source)
 	if err != nil {
 		return Prompt{}, fmt.Errorf("read prompt %q: %w", name, err)
 	}
@@ -62,6 +67,6 @@ func Render(name string, facts Facts) (Prompt, error) {
 	if err := text.Execute(&out, facts); err != nil {
 		return Prompt{}, fmt.Errorf("fill in prompt %q: %w", name, err)
 	}
-	sum := sha256.Sum256(source)
+	sum := sha256.Sum256([]byte(source))
 	return Prompt{Name: name, Text: strings.TrimSpace(out.String()), Hash: hex.EncodeToString(sum[:6])}, nil
 }

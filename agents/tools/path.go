@@ -58,8 +58,29 @@ func (w *Workspace) locateForWriting(name string) (place, error) {
 		return place{}, faultf("%s is not a regular file", show(name))
 	case strings.HasSuffix(name, "/"):
 		return place{}, faultf("%s names a directory, not a file", show(name))
+	case !p.exists():
+		return p, w.clash(p)
 	}
 	return p, nil
+}
+
+// clash refuses a new name that differs from one that is there in nothing but its
+// case: file systems of other machines can't hold both.
+func (w *Workspace) clash(p place) error {
+	at := "."
+	for part := range strings.SplitSeq(p.real, "/") {
+		entries, err := fs.ReadDir(w.root.FS(), at)
+		if err != nil {
+			return nil //nolint:nilerr // a directory that is not there yet holds no other name
+		}
+		for _, e := range entries {
+			if e.Name() != part && strings.EqualFold(e.Name(), part) {
+				return faultf("%s: there is %s already, which differs in case alone; use that name, or remove it first", show(p.name), show(path.Join(at, e.Name())))
+			}
+		}
+		at = path.Join(at, part)
+	}
+	return nil
 }
 
 // relative makes name relative to the workspace, or to the spool, which p.root

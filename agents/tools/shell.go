@@ -20,7 +20,7 @@ const maxSpool = 1 << 30
 
 // shell runs a command.
 func (w *Workspace) shell(ctx context.Context, a *arguments) (string, error) {
-	command := a.text("command")
+	command, background := a.text("command"), a.flag("background")
 	seconds := a.number("timeout", 1, math.MaxInt32, math.MaxInt32)
 	if err := a.check(); err != nil {
 		return "", err
@@ -30,6 +30,9 @@ func (w *Workspace) shell(ctx context.Context, a *arguments) (string, error) {
 		return "", fault(`"command" is empty`)
 	case strings.ContainsRune(command, 0):
 		return "", fault(`"command" can't hold NUL`)
+	}
+	if background {
+		return w.background(ctx, command)
 	}
 	timeout := min(time.Duration(seconds)*time.Second, w.env.Timeout)
 	spool, err := os.CreateTemp(w.env.Spool, "shell-*.txt")
@@ -71,7 +74,7 @@ func report(output string, r proc.Result, timeout time.Duration) string {
 	took := r.Took.Round(10 * time.Millisecond)
 	switch {
 	case r.TimedOut:
-		return fmt.Sprintf("%s\n[killed with all its processes after the time limit of %s. If it waited for input: there is none. If it serves: start it, use it and let it end within one command.]", output, timeout)
+		return fmt.Sprintf("%s\n[killed with all its processes after the time limit of %s. If it waited for input: there is none. If it serves: start it in the background.]", output, timeout)
 	case r.Signal != "":
 		return fmt.Sprintf("%s\n[ended by signal: %s, after %s]", output, r.Signal, took)
 	default:

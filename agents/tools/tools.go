@@ -46,6 +46,7 @@ type Workspace struct {
 	alias string // Dir as it was given, where that leads there by links
 	root  *os.Root
 	spool *os.Root
+	jobs  jobs
 }
 
 // Tool is one thing that a model can do.
@@ -110,13 +111,16 @@ func resolve(dir string) (abs, plain string, err error) {
 	return abs, plain, err
 }
 
-// Close frees the workspace; files stay.
-func (w *Workspace) Close() error { return errors.Join(w.root.Close(), w.spool.Close()) }
+// Close ends what runs in the background and frees the workspace; files stay.
+func (w *Workspace) Close() error {
+	w.jobs.end()
+	return errors.Join(w.root.Close(), w.spool.Close())
+}
 
-// Tools lists all tools: read, search, write, edit, shell.
+// Tools lists all tools: read, search, write, edit, shell, job.
 func (w *Workspace) Tools() ([]Tool, error) {
-	return w.offer(map[string]action{"read": w.read, "search": w.search, "write": w.write, "edit": w.edit, "shell": w.shell},
-		"read", "search", "write", "edit", "shell")
+	return w.offer(map[string]action{"read": w.read, "search": w.search, "write": w.write, "edit": w.edit, "shell": w.shell, "job": w.look},
+		"read", "search", "write", "edit", "shell", "job")
 }
 
 // Readers lists the tools that change nothing: read, search.

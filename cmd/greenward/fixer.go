@@ -27,7 +27,7 @@ func (f fixer) Fix(ctx context.Context, in green.FixInput) (green.FixResult, err
 		return green.FixResult{}, err
 	}
 	agent := &agents.Fixup{
-		Repo: f.crew.hub.Repo, Agent: "fixup", Client: f.crew.client, Workspaces: f.crew.workspaces, Now: f.crew.app.now, Model: name, Effort: role.Effort,
+		Repo: f.crew.hub.Repo, Agent: "fixup", Client: f.crew.account.Client(f.crew.client, "green", false), Workspaces: f.crew.workspaces, Now: f.crew.app.now, Model: name, Effort: role.Effort,
 		Limits: f.crew.limits(), Env: f.crew.env, Transcript: t,
 	}
 	result, err := agent.Fix(ctx, in)
