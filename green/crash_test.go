@@ -176,3 +176,47 @@ func TestRealChecks(t *testing.T) {
 		t.Errorf("got %+v, want nothing to run", r)
 	}
 }
+
+// TestG48CrashWhileMainIsAsked ends the process at every instant of a cycle that
+// holds green and asks main to take a proven revert: main is asked once, for the same.
+func TestG48CrashWhileMainIsAsked(t *testing.T) {
+	t.Parallel()
+	build := func() *place {
+		p := newPlace(t)
+		p.commit("policy", map[string]string{".greenward.yml": strings.Replace(policyText, "[revert, subset, agent, prefix]", "[revert]", 1)})
+		p.cycle()
+		p.breaks("bad", "test")
+		p.commit("worse", map[string]string{"broken/build": "x\n", "worse.txt": "x\n"})
+		for n := range 6 {
+			text := fmt.Sprintf("changed %d\n", n)
+			p.commit("later", map[string]string{"broken/build": text, "worse.txt": text})
+		}
+		return p
+	}
+	shape := func(p *place) string {
+		return p.git("for-each-ref", "--format=%(refname) %(tree) %(contents:trailers)", "refs/heads/queue/", "refs/heads/green")
+	}
+	clean := build()
+	clean.cycle()
+	want := shape(clean)
+	if !strings.Contains(want, "refs/heads/queue/repair-") {
+		t.Fatalf("main is asked for nothing: %s", want)
+	}
+	for n := 1; ; n++ {
+		p := build()
+		label := dieAt(p, n)
+		if label == "" {
+			if n < 3 {
+				t.Errorf("only %d instants to die at", n-1)
+			}
+			return
+		}
+		p.open(gittest.Host(t))
+		for range 2 {
+			p.cycle()
+		}
+		if got := shape(p); got != want {
+			t.Fatalf("after a crash at %q:\n%s\nwant\n%s", label, got, want)
+		}
+	}
+}
