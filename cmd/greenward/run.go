@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"greenward/agents"
-	"greenward/agents/model"
 	"greenward/green"
 	"greenward/internal/git"
 	"greenward/internal/journal"
@@ -210,64 +209,4 @@ func showSummary(w io.Writer, s workflows.Summary) {
 		line(w, "green is %s", s.Green.Short())
 	}
 	line(w, "tokens: %d in, %d out%s", s.Cost.Prompt, s.Cost.Completion, dollars(s.Cost.USD))
-}
-
-func workCommand() command {
-	return command{
-		name: "work", args: "--hub DIR", summary: "more workers for the open tasks of a hub, from this process",
-		example: "greenward work --hub /srv/hub.git --workers 8 --model qwen3-coder",
-		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
-			hub := fs.String("hub", "", "the hub's `DIR` (default: that of -C)")
-			workers := fs.Int("workers", 0, "workers at once (default agents.workers of the policy)")
-			name := fs.String("model", "", "the `MODEL` for roles that name none")
-			run := fs.String("run", "", "work on this `RUN` alone")
-			return func(ctx context.Context, args []string) error {
-				if err := noArgs(args); err != nil {
-					return err
-				}
-				a.dir = orElse(*hub, a.dir)
-				return a.work(ctx, *run, *name, *workers)
-			}
-		},
-	}
-}
-
-func (a *app) work(ctx context.Context, run, name string, workers int) error {
-	e, err := a.engines(ctx, false)
-	if err != nil {
-		return err
-	}
-	prefix, err := a.name()
-	if err != nil {
-		return err
-	}
-	c, err := a.hire(ctx, e, name, strings.TrimPrefix(prefix, "greenward-")+"-")
-	if err != nil {
-		return err
-	}
-	if _, err := c.mind(); err != nil {
-		return err
-	}
-	if workers == 0 {
-		workers = e.policy.Agents.Workers
-	}
-	pool := c.pool(run, workers)
-	pool.OnEnd = func(e agents.Ending) {
-		if err := a.print(endingLine(e), func(w io.Writer) { line(w, "%-8s %s", e.Outcome, e.Task) }); err != nil {
-			a.note("greenward: %v", err) // a closed pipe must not stop the work
-		}
-	}
-	return pool.Work(ctx)
-}
-
-type endingDoc struct {
-	Task       string      `json:"task"`
-	Outcome    string      `json:"outcome"`
-	Landed     git.Hash    `json:"landed"`
-	Superseded bool        `json:"superseded"`
-	Usage      model.Usage `json:"usage"`
-}
-
-func endingLine(e agents.Ending) endingDoc {
-	return endingDoc{e.Task, string(e.Outcome), e.Landed, e.Superseded, e.Spent}
 }

@@ -87,6 +87,9 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 		return err
 	}
 	mux.Handle("/", pages)
+	if hub := c.door(); hub != nil {
+		mux.Handle(doorPath, hub)
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
 	if err != nil {
 		return usagef("serve: %v; pass another address with --listen", err)

@@ -38,7 +38,19 @@ func (e *RaceError) Error() string {
 // git's files backend applies a committed transaction one ref after the other,
 // in the order given here: whoever depends on several refs moving together puts
 // the one that tells the whole story first and rolls forward after a crash.
+//
+// In a mirror (OpenMirror) the hub's refs move, and then the mirror's.
 func (r *Repo) Transact(ctx context.Context, reason string, updates []RefUpdate) error {
+	if url := r.through(); url != "" && len(updates) > 0 {
+		if err := r.pushThrough(ctx, url, updates); err != nil {
+			return err
+		}
+		return r.follow(ctx, updates)
+	}
+	return r.transact(ctx, reason, updates)
+}
+
+func (r *Repo) transact(ctx context.Context, reason string, updates []RefUpdate) error {
 	if len(updates) == 0 {
 		return nil
 	}

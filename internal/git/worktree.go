@@ -207,6 +207,9 @@ func (w *Worktree) Apply(ctx context.Context, patch []byte) ([]string, error) {
 // race is a *RaceError.
 func (w *Worktree) Push(ctx context.Context, updates []RefUpdate) error {
 	hub := &Repo{dir: w.from, host: w.repo.host}
+	if url := hub.through(); url != "" {
+		return w.pushBeyond(ctx, hub, url, updates)
+	}
 	args := []string{
 		"push", "--quiet", "--atomic", "--no-verify", "--no-thin",
 		"--receive-pack=git -c core.hooksPath=/dev/null -c receive.autogc=false -c safe.directory=* receive-pack",
