@@ -106,7 +106,7 @@ func (a *ahead) run(ctx context.Context, rules config.Gate) {
 		for _, head := range step {
 			c, err := a.rules.Repo.Commit(head)
 			if err == nil && len(c.Parents) > 0 {
-				_ = a.rules.Foresee(rules, c.Parent(), head)
+				_ = a.rules.Foresee(ctx, rules, c.Parent(), head)
 			}
 			a.read[head] = true
 		}

@@ -295,7 +295,7 @@ func (l *Lander) inspect(ctx context.Context, from, to git.Hash, task string) ([
 			return nil, nil, err
 		}
 	}
-	found, err := l.gate(from, to)
+	found, err := l.gate(ctx, from, to)
 	return paths, found, err
 }
 

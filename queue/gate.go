@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"fmt"
 
 	"greenward/internal/git"
@@ -8,8 +9,8 @@ import (
 )
 
 // gate holds what would land to the mechanical rules of the policy.
-func (l *Lander) gate(from, to git.Hash) (*Found, error) {
-	findings, err := l.rules.Check(l.pass.policy.Queue.Gate, from, to)
+func (l *Lander) gate(ctx context.Context, from, to git.Hash) (*Found, error) {
+	findings, err := l.rules.Check(ctx, l.pass.policy.Queue.Gate, from, to)
 	if err != nil || len(findings) == 0 {
 		return nil, err
 	}

@@ -89,11 +89,24 @@ type Landing struct {
 
 // Once processes the queue until no waiting entry can be decided further.
 func (l *Lander) Once(ctx context.Context) (landing Landing, err error) {
+	landing, err = l.Pass(ctx)
+	return landing, errors.Join(err, l.Close())
+}
+
+// Pass is Once, and keeps the gits that merge and move refs for the next call;
+// Close must be called in the end.
+func (l *Lander) Pass(ctx context.Context) (Landing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	defer func() { err = errors.Join(err, l.close()) }()
-	landing, _, err = l.once(ctx)
+	landing, _, err := l.once(ctx)
 	return landing, err
+}
+
+// Close ends what Pass keeps. Passes may follow.
+func (l *Lander) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.close()
 }
 
 // close ends the gits that merge and move refs; they start again when needed.
@@ -176,7 +189,7 @@ func entriesOnly(decisions []journal.Decision) []journal.Decision {
 // maintains the hub beside it, until ctx ends. What goes wrong is logged and tried again.
 func (l *Lander) Watch(ctx context.Context, wake <-chan struct{}) (err error) {
 	var tending sync.WaitGroup
-	tending.Go(func() { l.tend(ctx) })
+	tending.Go(func() { l.Tend(ctx) })
 	defer tending.Wait() // it ends with ctx, as this does
 	l.wake = wake
 	defer func() {
@@ -209,21 +222,41 @@ func (l *Lander) Watch(ctx context.Context, wake <-chan struct{}) (err error) {
 	}
 }
 
-// tendEvery is how often the hub is looked at for maintenance.
-const tendEvery = time.Minute
+// How often the hub is looked at for maintenance, and how many looks later again
+// for heads that are kept long enough.
+const (
+	tendEvery   = time.Minute
+	expireEvery = 60
+)
 
-// tend maintains the hub beside the landings until ctx ends.
-func (l *Lander) tend(ctx context.Context) {
-	for pause(ctx, tendEvery) == nil {
-		done, err := l.Hub.Maintain(ctx)
-		if err != nil && ctx.Err() == nil {
+// Tend maintains the hub beside the landings until ctx ends.
+func (l *Lander) Tend(ctx context.Context) {
+	for n := 0; pause(ctx, tendEvery) == nil; n++ {
+		if err := l.Maintain(ctx, n%expireEvery == 0); err != nil && ctx.Err() == nil {
 			// Landing does not depend on it; the next minute tries again.
 			zerolog.Ctx(ctx).Warn().Err(err).Msg("maintenance put off")
 		}
-		if done {
-			zerolog.Ctx(ctx).Info().Msg("hub maintained")
+	}
+}
+
+// Maintain packs the hub where that is due, and lets go of heads that were kept
+// long enough. Landings may go on beside it.
+func (l *Lander) Maintain(ctx context.Context, expire bool) error {
+	if expire {
+		n, err := Expire(ctx, l.Hub, l.Now())
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			zerolog.Ctx(ctx).Info().Int("heads", n).Msg("ejected heads let go")
 		}
 	}
+	done, err := l.Hub.Maintain(ctx)
+	if err != nil || !done {
+		return err
+	}
+	zerolog.Ctx(ctx).Info().Msg("hub maintained")
+	return l.Close() // or the old packs stay open, and on the disk
 }
 
 // pass is what one pass has read and done.

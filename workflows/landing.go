@@ -2,7 +2,9 @@ package workflows
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"greenward/internal/git"
@@ -23,12 +25,18 @@ type Landing struct {
 	OnPass func(queue.Landing)
 }
 
-// Run lands. What goes wrong is logged and tried again: a full disk or a
+// Run lands, and maintains the hub beside it. What goes wrong is logged and tried again: a full disk or a
 // malformed policy is mended from outside.
-func (l *Landing) Run(ctx context.Context) error {
+func (l *Landing) Run(ctx context.Context) (err error) {
+	var tending sync.WaitGroup
+	tending.Go(func() { l.Lander.Tend(ctx) })
+	defer func() {
+		tending.Wait() // it ends with ctx, as this does
+		err = errors.Join(err, l.Lander.Close())
+	}()
 	for {
 		heard := l.Asked.Heard()
-		pass, err := l.Lander.Once(ctx)
+		pass, err := l.Lander.Pass(ctx)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"math/rand/v2"
 	"os"
@@ -22,6 +23,7 @@ type greenKill struct {
 	*testing.T
 	program string
 	host    proc.Host
+	bound   time.Duration // of one command; zero: a minute
 }
 
 // stage is one command of the story, on a hub that was prepared for it.
@@ -58,7 +60,7 @@ func (g *greenKill) run(hub string, crash int, args ...string) (proc.Result, str
 	}
 	var out bytes.Buffer
 	result, err := proc.Run(g.Context(), proc.Command{
-		Name: g.program, Args: append([]string{"-C", hub}, args...), Dir: g.TempDir(), Stdout: &out, Stderr: &out, Timeout: time.Minute,
+		Name: g.program, Args: append([]string{"-C", hub}, args...), Dir: g.TempDir(), Stdout: &out, Stderr: &out, Timeout: cmp.Or(g.bound, time.Minute),
 		Env: host.Only("PATH", "HOME", "TMPDIR", "GREENWARD_TEST_CRASH"),
 	})
 	if err != nil {

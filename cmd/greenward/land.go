@@ -178,6 +178,9 @@ func (a *app) land(ctx context.Context) error {
 	if err := a.print(landing, func(w io.Writer) { showLanding(w, landing) }); err != nil {
 		return err
 	}
+	if kept := e.lander.Maintain(ctx, true); kept != nil {
+		a.note("greenward: maintenance put off: %v", kept) // what landed has landed
+	}
 	return errors.Join(landErr, err)
 }
 

@@ -92,6 +92,14 @@ type Gate struct {
 	Deny    []string // globs of paths
 	Banned  []string // texts
 	Skip    []Skip
+	Parse   []Parser
+}
+
+// A Parser is a command that reads one file on its standard input and fails when
+// that is not of its language.
+type Parser struct {
+	Paths []string // globs of the files that it is for
+	Run   string
 }
 
 // A Skip takes paths out of one rule of the gate.

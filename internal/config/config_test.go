@@ -29,7 +29,7 @@ queue:
   method: rebase
   slots: 2
   embargo: ["Fri 13:00 - Mon 09:00 Europe/Berlin"]
-  gate: {max_file: 5MiB, deny: ["**/*.pem"], banned: [], skip: [{rule: markers, paths: ["testdata/**"]}]}
+  gate: {max_file: 5MiB, deny: ["**/*.pem"], banned: [], skip: [{rule: markers, paths: ["testdata/**"]}], parse: [{paths: ["**/*.toml"], run: taplo lint -}]}
 green:
   schedule: "*/10 * * * *"
   repair: [revert, subset, agent, prefix]
@@ -71,6 +71,7 @@ func TestParseWhole(t *testing.T) {
 	want.Queue.Embargo = []string{"Fri 13:00 - Mon 09:00 Europe/Berlin"}
 	want.Queue.Gate.Deny = []string{"**/*.pem"}
 	want.Queue.Gate.Skip = []Skip{{Rule: "markers", Paths: []string{"testdata/**"}}}
+	want.Queue.Gate.Parse = []Parser{{Paths: []string{"**/*.toml"}, Run: "taplo lint -"}}
 	want.Green.Signers = []string{"ops@example.com " + key}
 	want.Agents.Model = "gpt-5.2"
 	want.Agents.Roles = map[string]Role{
@@ -178,6 +179,7 @@ func TestParseRefuses(t *testing.T) {
 		{"glob", "queue: {gate: {deny: ['a[']}}", "line 1: queue.gate.deny[0]: \"a[\" is not a glob (a [ wants its ], a \\ wants what it quotes)"},
 		{"rooted glob", "green: {protected: [/ci/**]}", `line 1: green.protected[0]: "/ci/**" begins elsewhere (paths begin at the top of the repository: write "ci/**")`},
 		{"folder", "green: {protected: [ci/]}", `line 1: green.protected[0]: "ci/" ends in a slash (write "ci/**")`},
+		{"parse", "queue: {gate: {parse: [{run: x}]}}", `line 1: queue.gate.parse[0]: wants both paths and run (as in {paths: ["**/*.toml"], run: taplo lint -})`},
 		{"skip", "queue: {gate: {skip: [{rule: markers}]}}", `line 1: queue.gate.skip[0]: wants both rule and paths (as in {rule: markers, paths: ["testdata/**"]})`},
 		{"cron", "green: {schedule: '* * * *'}", `line 1: green.schedule: "* * * *" has 4 fields, a schedule has 5 (minute hour day month weekday, as in */10 * * * *, or @hourly, @daily, @every 30m)`},
 		{"cron range", "green: {schedule: '61 * * * *'}", `line 1: green.schedule: "61" is not a minute from 0 to 59, nor a range of them`},

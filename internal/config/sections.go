@@ -189,6 +189,19 @@ func (r *reader) gate(n *yaml.Node, key string, g *Gate) {
 				g.Skip = append(g.Skip, s)
 			})
 		},
+		"parse": func(n *yaml.Node, key string) {
+			r.items(n, key, func(n *yaml.Node, key string) {
+				var p Parser
+				seen := r.object(n, key, fields{
+					"paths": list(r, &p.Paths, glob),
+					"run":   scalar(r, &p.Run, text),
+				})
+				if n.Kind == yaml.MappingNode && (seen["paths"] == nil || seen["run"] == nil) {
+					r.fault(n, key, refuse(`as in {paths: ["**/*.toml"], run: taplo lint -}`, "wants both paths and run"))
+				}
+				g.Parse = append(g.Parse, p)
+			})
+		},
 	})
 }
 

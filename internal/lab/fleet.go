@@ -107,7 +107,7 @@ func (f *Fleet) measure(ctx context.Context, name, setup, script string, land bo
 	if err != nil {
 		return run, err
 	}
-	if err := f.each(ctx, repo, place, setup, setupAtOnce, 0); err != nil {
+	if err := f.each(ctx, repo, place, round{setup, setupAtOnce, false}); err != nil {
 		return run, fmt.Errorf("make workspaces: %w", err)
 	}
 	landing, stop := context.WithCancel(ctx)
@@ -121,7 +121,7 @@ func (f *Fleet) measure(ctx context.Context, name, setup, script string, land bo
 		// Where it cannot be made the workers are ended by their own time limit.
 		_ = os.WriteFile(filepath.Join(place, "stop"), nil, 0o600)
 	})
-	err = f.each(ctx, repo, place, script, f.Workers, f.Window)
+	err = f.each(ctx, repo, place, round{script, f.Workers, true})
 	over.Stop()
 	run.Seconds = f.Now().Sub(began).Seconds()
 	stop()
@@ -148,20 +148,27 @@ func (f *Fleet) measure(ctx context.Context, name, setup, script string, land bo
 	return run, nil
 }
 
-// each runs a script for every worker, so many at once.
-func (f *Fleet) each(ctx context.Context, repo *git.Repo, place, script string, atOnce int, window time.Duration) error {
+// round is a script for every worker.
+type round struct {
+	script string
+	atOnce int
+	inside bool // it runs in the worker's workspace
+}
+
+// each runs a script for every worker.
+func (f *Fleet) each(ctx context.Context, repo *git.Repo, place string, r round) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
+	group.SetLimit(r.atOnce)
 	for i := range f.Workers {
 		group.Go(func() error {
 			dir := filepath.Join(place, fmt.Sprint("w", i))
-			in := dir
-			if window == 0 {
-				in = place
+			in := place
+			if r.inside {
+				in = dir
 			}
 			said := proc.NewCapture(1<<10, 4<<10, nil)
 			result, err := proc.Run(ctx, proc.Command{
-				Name: "sh", Args: []string{"-c", script}, Dir: in, Stderr: said, Timeout: rivalTime,
+				Name: "sh", Args: []string{"-c", r.script}, Dir: in, Stderr: said, Timeout: rivalTime,
 				Env: append(repo.Host().Only("PATH", "TMPDIR"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "LC_ALL=C",
 					"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com",
 					"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=gc.auto", "GIT_CONFIG_VALUE_0=0",

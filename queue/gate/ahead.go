@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"sync"
@@ -13,7 +14,7 @@ import (
 // change's turn, so that Check finds that done where the change lands with the
 // same files on both sides. Only what is found in order is remembered: anything
 // else is judged when it lands, and said then. It may be called while Check runs.
-func (g *Gate) Foresee(rules config.Gate, base, head git.Hash) error {
+func (g *Gate) Foresee(ctx context.Context, rules config.Gate, base, head git.Hash) error {
 	l := landing{Gate: g, rules: rules, from: base, to: head}
 	if err := l.compare(); err != nil {
 		return fmt.Errorf("gate %s ahead: %w", head.Short(), err)
@@ -23,7 +24,7 @@ func (g *Gate) Foresee(rules config.Gate, base, head git.Hash) error {
 			continue
 		}
 		before := len(l.found)
-		alike, err := l.judge(c)
+		alike, err := l.judge(ctx, c)
 		if err != nil {
 			return fmt.Errorf("gate %s ahead: %w", head.Short(), err)
 		}

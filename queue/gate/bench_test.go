@@ -69,7 +69,7 @@ func BenchmarkCheck(b *testing.B) {
 		if at == 400 {
 			at, g = 0, &gate.Gate{Repo: repo}
 		}
-		found, err := g.Check(config.Default().Queue.Gate, commits[at], commits[at+1])
+		found, err := g.Check(b.Context(), config.Default().Queue.Gate, commits[at], commits[at+1])
 		if err != nil || len(found) > 0 {
 			b.Fatal(found, err)
 		}
@@ -82,7 +82,7 @@ func BenchmarkCheck(b *testing.B) {
 func BenchmarkCheckFirst(b *testing.B) {
 	repo, commits := chain(b, 400)
 	for b.Loop() {
-		found, err := (&gate.Gate{Repo: repo}).Check(config.Default().Queue.Gate, commits[398], commits[399])
+		found, err := (&gate.Gate{Repo: repo}).Check(b.Context(), config.Default().Queue.Gate, commits[398], commits[399])
 		if err != nil || len(found) > 0 {
 			b.Fatal(found, err)
 		}

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"path"
 	"strings"
@@ -29,12 +30,12 @@ func plainFile(e git.Entry) bool {
 }
 
 // contents judges what stands in the files that a landing adds or changes.
-func (l *landing) contents() error {
+func (l *landing) contents(ctx context.Context) error {
 	for _, c := range l.changes {
 		if !plainFile(c.now) || l.had[c.now.Hash] || l.ahead.clean(l.rules, c) {
 			continue // gone, or moved or copied within this landing unchanged, or judged already
 		}
-		if _, err := l.judge(c); err != nil {
+		if _, err := l.judge(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -43,7 +44,7 @@ func (l *landing) contents() error {
 
 // judge judges what one file gained. It reports whether the same change of the
 // same file would be judged alike in any landing.
-func (l *landing) judge(c change) (alike bool, err error) {
+func (l *landing) judge(ctx context.Context, c change) (alike bool, err error) {
 	size, err := l.Repo.Size(c.now.Hash)
 	if err != nil {
 		return false, err
@@ -64,7 +65,7 @@ func (l *landing) judge(c change) (alike bool, err error) {
 		before, unread = l.old(c)
 		return before
 	})
-	err = l.content(f)
+	err = l.content(ctx, f)
 	// The size of conflict markers is told by files beside this one.
 	return !bytes.Contains(f.now, []byte("<<<<<")), errors.Join(err, unread)
 }
@@ -85,7 +86,7 @@ func (l *landing) old(c change) ([]byte, error) {
 	return data, err
 }
 
-func (l *landing) content(f file) error {
+func (l *landing) content(ctx context.Context, f file) error {
 	for _, text := range l.rules.Banned {
 		if text != "" && gained(f, []byte(text)) {
 			l.find("banned", f.path, "holds %q, which queue.gate.banned forbids: do without it", text)
@@ -105,8 +106,7 @@ func (l *landing) content(f file) error {
 		return err
 	}
 	l.secrets(f)
-	l.parses(f)
-	return nil
+	return l.parses(ctx, f)
 }
 
 // gained reports whether a text stands in a file more often than before.

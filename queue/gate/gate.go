@@ -1,7 +1,8 @@
 // Package gate owns the mechanical rules that a landing is held to before any
 // check runs: what may stand in a tree, whatever the change means. It reads
-// objects in process, starts nothing, and decides from two commits and the
-// newest history of main alone. It runs no checks and knows of no queue.
+// objects in process, starts nothing but the parsers that the policy names, and
+// decides from two commits and the newest history of main alone. It runs no checks
+// and knows of no queue.
 //
 // A rule judges what the landing brings, never what main has already, and each
 // can be turned off for a path by queue.gate.skip:
@@ -10,7 +11,8 @@
 //	max_file  a file is larger than queue.gate.max_file
 //	banned    a file gains a text of queue.gate.banned
 //	markers   a file gains conflict markers
-//	parse     a Go, JSON or YAML file that parsed, or is new, does not parse
+//	parse     a Go, JSON or YAML file, or one that queue.gate.parse has a command
+//	          for, that parsed, or is new, does not parse
 //	secrets   a file gains what is a key or a token by its form
 //	binary    a compiled program is added
 //	nested    a repository is added that .gitmodules does not name
@@ -27,6 +29,7 @@ package gate
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path"
 	"slices"
@@ -55,12 +58,13 @@ type Gate struct {
 // Check judges what a landing changes between two commits, from being main
 // before it and an ancestor of to by first parents. The findings are in order of
 // their paths; none: it may pass.
-func (g *Gate) Check(rules config.Gate, from, to git.Hash) ([]Finding, error) {
+func (g *Gate) Check(ctx context.Context, rules config.Gate, from, to git.Hash) ([]Finding, error) {
 	l := landing{Gate: g, rules: rules, from: from, to: to}
 	if err := l.read(); err != nil {
 		return nil, fmt.Errorf("gate %s: %w", to.Short(), err)
 	}
-	for _, judge := range []func() error{l.shapes, l.contents, l.messages, l.history} {
+	contents := func() error { return l.contents(ctx) }
+	for _, judge := range []func() error{l.shapes, contents, l.messages, l.history} {
 		if err := judge(); err != nil {
 			return nil, fmt.Errorf("gate %s: %w", to.Short(), err)
 		}

@@ -46,7 +46,7 @@ func (w *world) try(rules config.Gate, message string, files map[string]string) 
 
 func (w *world) check(rules config.Gate, from, to string) []string {
 	w.Helper()
-	found, err := w.gate.Check(rules, git.Hash(from), git.Hash(to))
+	found, err := w.gate.Check(w.Context(), rules, git.Hash(from), git.Hash(to))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestA28SilentReverts(t *testing.T) {
 	w.gate = &gate.Gate{Repo: w.repo}
 	from := gittest.Git(t, w.dir, "rev-parse", "main")
 	to := gittest.Commit(t, w.dir, "main", "an old copy"+handoff, map[string]string{"a": text("a", 20)})
-	found, err := w.gate.Check(config.Gate{}, git.Hash(from), git.Hash(to))
+	found, err := w.gate.Check(w.Context(), config.Gate{}, git.Hash(from), git.Hash(to))
 	if err != nil || len(found) != 1 || !strings.Contains(found[0].Why, gittest.Git(t, w.dir, "rev-parse", "--short=12", from)) {
 		t.Errorf("%+v, %v", found, err)
 	}
@@ -321,19 +321,49 @@ func TestForeseeChangesNoFinding(t *testing.T) {
 			gittest.Git(t, w.dir, "branch", "-f", branch, base)
 			head := gittest.Commit(t, w.dir, branch, "change", files)
 			plain := &gate.Gate{Repo: w.repo}
-			want, err := plain.Check(rules, git.Hash(base), git.Hash(head))
+			want, err := plain.Check(t.Context(), rules, git.Hash(base), git.Hash(head))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for range 2 {
-				if err := w.gate.Foresee(rules, git.Hash(base), git.Hash(head)); err != nil {
+				if err := w.gate.Foresee(t.Context(), rules, git.Hash(base), git.Hash(head)); err != nil {
 					t.Fatal(err)
 				}
-				got, err := w.gate.Check(rules, git.Hash(base), git.Hash(head))
+				got, err := w.gate.Check(w.Context(), rules, git.Hash(base), git.Hash(head))
 				if diff := cmp.Diff(want, got); err != nil || diff != "" {
 					t.Errorf("change %d (-want +got): %v\n%s", i, err, diff)
 				}
 			}
+		}
+	}
+}
+
+// A language that is not read here is parsed by a command of the policy; one that
+// cannot be run blames no change.
+func TestParseByCommand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]string{"old.toml": "bad\n", "a.toml": "good = 1\n"})
+	rules := config.Gate{Parse: []config.Parser{{Paths: []string{"**/*.toml"}, Run: "! grep -n bad"}}}
+	for _, c := range []struct {
+		files map[string]string
+		want  []string
+	}{
+		{map[string]string{"a.toml": "good = 2\n", "b.toml": "good = 1\n"}, []string{}},
+		{map[string]string{"c.toml": "x\nbad\n", "c.txt": "bad\n"}, []string{"parse c.toml"}},
+		{map[string]string{"a.toml": "bad\n"}, []string{"parse a.toml"}},
+		{map[string]string{"old.toml": "bad still\n"}, []string{}}, // mended in steps
+		{map[string]string{"testdata/t.toml": "bad\n"}, []string{}},
+	} {
+		if diff := cmp.Diff(c.want, w.try(rules, "change", c.files)); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", c.files, diff)
+		}
+	}
+	from := gittest.Git(t, w.dir, "rev-parse", "main")
+	to := gittest.Commit(t, w.dir, "main", "change", map[string]string{"d.toml": "good = 1\n"})
+	for _, run := range []string{"no-such-parser-anywhere", "kill -9 $$"} {
+		rules.Parse[0].Run = run
+		if found, err := w.gate.Check(t.Context(), rules, git.Hash(from), git.Hash(to)); err == nil {
+			t.Errorf("%s: %v", run, found)
 		}
 	}
 }

@@ -2,33 +2,78 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io"
 	"path"
+	"slices"
 	"strings"
+	"time"
 
 	"greenward/internal/config"
 	"greenward/internal/git"
+	"greenward/internal/proc"
 )
 
-// parses judges files of a language that is read here, if they are new or
-// parsed before: what was broken may be mended in steps.
-func (l *landing) parses(f file) {
-	check := syntax(f.path)
-	if check == nil || len(f.now) > maxParse || f.now == nil {
-		return
+// parses judges files of a language that is read here or by a command of the
+// policy, if they are new or parsed before: what was broken may be mended in steps.
+func (l *landing) parses(ctx context.Context, f file) error {
+	if len(f.now) > maxParse || f.now == nil || template(f.now) {
+		return nil
 	}
-	err := check(f.now)
-	if err == nil || template(f.now) {
-		return
+	var checks []func([]byte) (error, error)
+	if check := syntax(f.path); check != nil {
+		checks = append(checks, func(data []byte) (error, error) { return check(data), nil })
 	}
-	if before := f.before(); before != nil && check(before) != nil {
-		return
+	for _, p := range l.rules.Parse {
+		if slices.ContainsFunc(p.Paths, func(glob string) bool { return config.Match(glob, f.path) }) {
+			checks = append(checks, func(data []byte) (error, error) { return l.command(ctx, p.Run, data) })
+		}
 	}
-	l.find("parse", f.path, "does not parse (%s): mend it", git.OneLine(err.Error()))
+	for _, check := range checks {
+		fault, err := check(f.now)
+		if err != nil {
+			return err
+		}
+		if fault == nil {
+			continue
+		}
+		if before := f.before(); before != nil {
+			if was, err := check(before); err != nil || was != nil {
+				return err
+			}
+		}
+		l.find("parse", f.path, "does not parse (%s): mend it", git.OneLine(fault.Error()))
+		return nil
+	}
+	return nil
+}
+
+// parserTime bounds one command that parses a file.
+const parserTime = 10 * time.Second
+
+// command has a parser of the policy read a text: what it says against it, or why
+// it could not say anything, which blames no change.
+func (l *landing) command(ctx context.Context, run string, data []byte) (fault, err error) {
+	said := proc.NewCapture(200, 200, nil)
+	result, err := proc.Run(ctx, proc.Command{
+		Name: "sh", Args: []string{"-c", run}, Dir: "/", Stdin: bytes.NewReader(data), Stdout: said, Stderr: said, Timeout: parserTime,
+		Env: append(l.Repo.Host().Only("PATH", "HOME", "TMPDIR"), "LC_ALL=C"),
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("parse by %q: %w", run, err)
+	case result.OK():
+		return nil, nil
+	case result.TimedOut || result.Signal != "" || result.Code == 126 || result.Code == 127: // not found, or not to be run
+		return nil, fmt.Errorf("parse by %q: it ended with %s: %s", run, result, said)
+	}
+	return errors.New(cmp.Or(strings.TrimSpace(said.String()), result.String())), nil
 }
 
 // syntax is how files of a name are parsed; nil: not here.
