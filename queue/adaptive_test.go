@@ -119,9 +119,9 @@ func TestLaneOverBudgetIsGatedAndTheOthersAreNot(t *testing.T) {
 	}
 }
 
-// Main does not wait for what is tested: while the check of a gated lane runs,
+// Q56: staleness is no secret. Main does not wait for what is tested: while the check of a gated lane runs,
 // another lane's change lands, and then the tested one on top of it.
-func TestMainDoesNotWaitForAGatedLane(t *testing.T) {
+func TestQ56MainDoesNotWaitForAGatedLane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]string{"a.txt": "a\n", ".greenward.yml": adaptivePolicy})
 	w.wild()

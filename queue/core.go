@@ -69,6 +69,7 @@ type State struct {
 	strict   bool     // what was tested lands as it was tested, or not at all
 	slots    int      // tests at once
 	good     git.Hash // a commit of main that is known to pass; zero: none
+	red      bool     // main is known to be broken
 	slow     bool     // no more than room may land untested
 	room     int
 	closed   []string // lanes of paths that are gated
@@ -104,6 +105,7 @@ type (
 		Strict  bool      // what was tested lands as it was tested, or not at all
 		Slots   int       // tests at once; zero: one
 		Good    git.Hash  // a commit of main that is known to pass; zero: none
+		Red     bool      // main is known to be broken
 		Slow    bool      // no more than Room may land untested
 		Room    int
 		Closing []string // lanes of paths that are gated
@@ -189,7 +191,8 @@ func (Reread) effect() {}
 func (WakeAt) effect() {}
 
 // Step is the whole queue. It reads no clock, no git, no network, and logs
-// nothing. The state given is not changed.
+// nothing. The state given is not to be used again: the new one goes on with its
+// lists.
 func (s State) Step(e Event, now time.Time) (State, []Effect) {
 	s.plan = slices.Clone(s.plan) // waiting is only ever cut at its front
 	switch e := e.(type) {
@@ -238,7 +241,7 @@ func (s State) between() State {
 func (s State) read(e Read, now time.Time) (State, []Effect) {
 	next := s.between()
 	next.main, next.tip, next.strict, next.slots, next.good = e.Main, e.Main, e.Strict, e.Slots, e.Good
-	next.slow, next.room, next.closed = e.Slow, e.Room, e.Closing
+	next.red, next.slow, next.room, next.closed = e.Red, e.Slow, e.Room, e.Closing
 	next.batch, next.deferred = cmp.Or(e.Batch, MaxBatch), map[string]deferral{}
 	var effects []Effect
 	for _, w := range e.Waiting {
@@ -278,8 +281,11 @@ func (s State) next(now time.Time) (State, []Effect) {
 		s.waiting = s.waiting[1:]
 		if w.Failed == nil && w.Spent == "" {
 			if known, ok := s.sound[w.Entry]; ok && known.on == s.main && s.proven[w.Entry].on.IsZero() {
-				s.gated = append(slices.Clip(s.gated), w)
-				continue
+				s.current = &w
+				if w.Gate = s.gateOf(known.merged); w.Gate.Class != "" { // else there is room for it by now
+					s = s.sounded(known.merged, w.Gate)
+					continue
+				}
 			}
 			s.current = &w
 			return s, []Effect{Merge{Waiting: w, Tip: s.tip}}

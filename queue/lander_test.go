@@ -299,7 +299,7 @@ func TestStackedChangeLandsWhatItAdds(t *testing.T) {
 	}
 }
 
-func TestOddEntriesAreQuarantinedAlone(t *testing.T) {
+func TestQ34OddEntriesAreQuarantinedAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	base := w.git("rev-parse", "main")

@@ -213,6 +213,7 @@ func (l *Lander) gates(ctx context.Context, out *Read) error {
 		if pace := f.book.Pace(); pace < lane.PaceMost {
 			out.Slow, out.Room = true, pace-f.book.Unjudged()
 		}
+		out.Red = f.book.Outstanding() > 0
 		var err error
 		if out.Good, err = l.passing(ctx); err != nil {
 			return err

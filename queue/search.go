@@ -76,7 +76,11 @@ const (
 // of its paths or of the pace, or that of an entry whose commits it contains.
 func (s State) gateOf(m Merged) Gate {
 	gate := s.current.Gate
-	for _, w := range slices.Concat(s.gated, s.waiting) {
+	var others []Waiting
+	if len(m.Below) > 0 {
+		others = slices.Concat(s.gated, s.waiting)
+	}
+	for _, w := range others {
 		if gate.Class != classFull && slices.Contains(m.Below, w.Entry) && w.Gate.Class != "" {
 			gate = w.Gate
 		}
@@ -99,14 +103,10 @@ func (s State) gateOf(m Merged) Gate {
 
 // sounded notes that the current entry merges and waits for its tests.
 func (s State) sounded(m Merged, gate Gate) State {
-	s.sound = maps.Clone(s.sound)
-	if s.sound == nil {
-		s.sound = map[string]sound{}
-	}
 	w := *s.current
 	w.Gate = gate
 	s.sound[m.Entry] = sound{on: s.main, gate: gate, paths: m.Paths, below: m.Below, merged: m}
-	s.gated = append(slices.Clip(s.gated), w)
+	s.gated = append(s.gated, w)
 	return s
 }
 
@@ -116,7 +116,10 @@ func (s State) forget() State {
 	for _, w := range s.waiting {
 		waits[w.Entry] = true
 	}
-	s.sound, s.proven = maps.Clone(s.sound), maps.Clone(s.proven)
+	s.proven = maps.Clone(s.proven)
+	if s.sound = maps.Clone(s.sound); s.sound == nil {
+		s.sound = map[string]sound{}
+	}
 	maps.DeleteFunc(s.sound, func(e string, _ sound) bool { return !waits[e] })
 	maps.DeleteFunc(s.proven, func(e string, _ proof) bool { return !waits[e] })
 	return s
@@ -157,12 +160,19 @@ func (s State) with(class string, one search) State {
 	return s
 }
 
+// adaptiveRisk is how likely an adaptive main is taken to be red where nothing is
+// known: what lands untested breaks it now and then.
+const adaptiveRisk = 0.2
+
 // input is what a class has to search, in the order of priority, then fairly by
 // lane: the first entry of every lane, then the second.
 func (s State) input(class string) (plan.Input, bool) {
 	one := s.search[class]
 	in := plan.Input{Base: string(s.main), Good: s.good == s.main, Slots: s.slots, Flake: one.flake}
-	if !s.strict && one.red == s.main && !s.good.IsZero() {
+	if !s.strict {
+		in.Risk = adaptiveRisk
+	}
+	if !s.strict && (s.red || one.red == s.main) && !s.good.IsZero() {
 		in.Base, in.Good = string(s.good), true // main is red: the newest commit that is not tells as much
 	}
 	if base := one.state.Base(); !s.strict && base != "" && one.state.Waits() && base != string(one.red) {
@@ -183,7 +193,7 @@ func (s State) input(class string) (plan.Input, bool) {
 
 // stacked reports whether one of the entries below another one waits still.
 func (s State) stacked(below []string) bool {
-	return slices.ContainsFunc(s.gated, func(w Waiting) bool { return slices.Contains(below, w.Entry) })
+	return len(below) > 0 && slices.ContainsFunc(s.gated, func(w Waiting) bool { return slices.Contains(below, w.Entry) })
 }
 
 // fair orders entries by priority, then by their place within their lane, then
@@ -229,7 +239,6 @@ func (s State) learn(b Built, now time.Time) State {
 	if one.blame == nil {
 		one.blame = map[string]blame{}
 	}
-	s.sound = maps.Clone(s.sound)
 	for i, r := range b.Results {
 		results[i] = r.Result
 		for _, id := range r.Left {
@@ -274,7 +283,7 @@ func (s State) learn(b Built, now time.Time) State {
 			continue
 		}
 		found := one.blame[e.ID]
-		s = s.eject(Found{Entry: e.ID, Reason: journal.ReasonChecks, Detail: found.detail}, w, found.evidence, now)
+		s = s.eject(Found{Entry: e.ID, Reason: journal.ReasonChecks, Detail: found.detail + "; it will fail again unless the head changes"}, w, found.evidence, now)
 		s = s.taken(e.ID)
 	}
 	return s.with(b.Class, one)
@@ -345,7 +354,7 @@ func (s *State) passed(r BuiltTest, class string, one *search, now time.Time) bo
 		one.landed = &landing{tip: tip}
 		return true
 	}
-	one.state = one.state.Landed(string(s.main)) // it does in this pass, among others
+	one.state = one.state.Proven() // it lands in this pass, among others
 	return true
 }
 

@@ -13,9 +13,9 @@
 // and open again when it is at most half of it. Between the two it stays what it
 // was, so that it does not flap.
 //
-// Pace is the whole: when culprits arrive faster than those before are repaired, the
-// number of landings that may be unjudged at once is halved, and grows by a step
-// with each cycle that keeps up (additive increase, multiplicative decrease, as
+// Pace is the whole: while culprits arrive faster than they are repaired, so that
+// those without a repair grow in number, the number of landings that may be unjudged
+// at once is halved, and it grows by a step with each cycle that keeps up (additive increase, multiplicative decrease, as
 // in Chiu and Jain 1989). What comes on top is tested before it lands; nothing
 // waits for green.
 package lane

@@ -172,17 +172,17 @@ func TestPace(t *testing.T) {
 		culprits, repairs int
 		clean             bool
 	}{
-		{1, 0, false},                               // one break is no trend
+		{1, 0, false},                               // one break is no alarm
 		{2, 0, false},                               // faster than repairs: halved
 		{2, 1, false},                               // still
 		{0, 2, false}, {0, 2, false}, {0, 0, false}, // nothing new, but not yet made up for
 		{0, 0, true},                              // all is well: one step
 		{0, 0, true}, {1, 1, false}, {0, 0, true}, // and on
-		{5, 0, false}, {1, 0, false}, // a break to be repaired, and another one before it is
+		{5, 0, false}, {1, 0, false}, // many at once, and one more before they are repaired
 	} {
 		got = append(got, cycle(step.culprits, step.repairs, step.clean))
 	}
-	want := []int{256, 128, 64, 64, 80, 96, 112, 128, 144, 160, 160, 80}
+	want := []int{256, 128, 64, 64, 80, 96, 112, 128, 144, 160, 80, 40}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pace (-want +got):\n%s", diff)
 	}

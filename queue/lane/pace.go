@@ -1,5 +1,7 @@
 package lane
 
+import "slices"
+
 // Bounds of the pace: how many landings may be unjudged at once.
 const (
 	PaceMost  = 256 // as many: there is no bound
@@ -7,54 +9,47 @@ const (
 	paceStep  = 16
 )
 
-// paceCycles is over how many cycles arrivals and repairs are compared.
-const paceCycles = 4
+// The pace follows how many culprits wait for their repair: it is slowed while they
+// are paceAlarm or more, and more than paceCycles cycles ago.
+const (
+	paceCycles = 4
+	paceAlarm  = 3
+)
 
 // pace is the controller. Its zero value is open.
 type pace struct {
 	slow     bool
 	limit    int
-	arrived  []int // culprits, by cycle, newest last
-	repairs  []int
-	repaired int // since the newest cycle
-	out      int // culprits that nothing has repaired yet
+	outs     []int // culprits without a repair after each cycle, newest last
+	repaired int   // since the newest cycle
+	out      int   // culprits that nothing has repaired yet
 }
 
 // cycle takes in how many culprits a cycle found; clean says that nothing is
 // broken any more.
 func (p *pace) cycle(arrived int, clean bool) {
-	repaired := p.repaired
+	p.out = max(p.out+arrived-p.repaired, 0)
 	if clean {
-		repaired = p.out + arrived
+		p.out = 0
 	}
 	p.repaired = 0
 	before := p.out
-	p.out = max(p.out+arrived-repaired, 0)
-	p.arrived, p.repairs = push(p.arrived, arrived), push(p.repairs, repaired)
+	if len(p.outs) > 0 {
+		before = p.outs[0]
+	}
+	outs := append(slices.Clone(p.outs), p.out)
+	p.outs = outs[max(0, len(outs)-paceCycles):]
 	switch {
-	case before > 0 && p.out > 1 && arrived > 0 && sum(p.arrived) > sum(p.repairs):
+	case arrived > 0 && p.out >= paceAlarm && p.out > before:
 		if !p.slow {
 			p.slow, p.limit = true, PaceMost
 		}
 		p.limit = max(p.limit/2, paceLeast)
-	case p.slow && sum(p.arrived) <= sum(p.repairs):
+	case p.slow && p.out <= before:
 		if p.limit += paceStep; p.limit >= PaceMost {
 			p.slow, p.limit = false, 0
 		}
 	}
-}
-
-func push(list []int, n int) []int {
-	list = append(append([]int{}, list...), n)
-	return list[max(0, len(list)-paceCycles):]
-}
-
-func sum(list []int) int {
-	total := 0
-	for _, n := range list {
-		total += n
-	}
-	return total
 }
 
 // Pace is how many landings may be unjudged at once; PaceMost: any number.

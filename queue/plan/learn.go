@@ -43,15 +43,23 @@ func (s State) Learn(results []Result) (State, Outcome) {
 	return s, out
 }
 
-// Landed says that Outcome.Landed of the newest round stands on main,
-// which is the new base.
-func (s State) Landed(base string) State {
-	s.in.Base, s.good, s.failed = base, true, 0
-	s.main.pre, s.pending = nil, false
+// Proven says that Outcome.Landed of the newest round is on its way to main by
+// itself. The base stays what it was, and what is searched goes on behind the set.
+func (s State) Proven() State {
+	s.pending = false
 	s.sunk = cloned(s.sunk)
 	for _, id := range s.landing {
 		s.sunk[id] = true
 	}
+	return s
+}
+
+// Landed says that Outcome.Landed of the newest round stands on main,
+// which is the new base.
+func (s State) Landed(base string) State {
+	s.in.Base, s.good, s.failed = base, true, 0
+	s = s.Proven()
+	s.main.pre = nil
 	return s
 }
 

@@ -71,6 +71,7 @@ type Result struct {
 type Input struct {
 	Base  string
 	Good  bool    // the base is known to pass
+	Risk  float64 // else, how likely it is that it does not; 0: hardly
 	Flake float64 // how often a good set fails
 	Slots int     // tests at once
 	Items []Item  // in the order in which they should land
@@ -118,8 +119,11 @@ func (s State) Read(in Input) State {
 	}
 	s.columns = slices.Clone(s.columns)
 	s.parked = prune(s.parked, known)
-	s.main = s.main.refresh(known, nil, void)
+	s.main = s.main.refresh(known, s.sunk, void)
 	sunk := map[string]bool{}
+	for _, id := range s.main.pre {
+		sunk[id] = s.sunk[id]
+	}
 	for i := range s.columns {
 		s.columns[i] = s.columns[i].refresh(known, s.sunk, void)
 		for _, id := range s.columns[i].pre {
@@ -250,7 +254,8 @@ func (s State) noise() noise {
 
 // baseBad is the probability that the base fails for good, given its runs.
 func (s State) baseBad() float64 {
-	bad, good := baseRisk, 1-baseRisk
+	bad := cmp.Or(s.in.Risk, baseRisk)
+	good := 1 - bad
 	for range s.failed {
 		good *= max(s.in.Flake, 1e-9)
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -301,5 +302,55 @@ func TestNestedGroups(t *testing.T) {
 	c = chain{items: items[:10]}.failed(2, 0).passed(1)
 	if p := c.belief(noise{})[1]; p < 0.999 {
 		t.Errorf("a pair failed and its first half passed: the second is bad with %g", p)
+	}
+}
+
+// A check that fails one run in ten at random, and twenty good changes: hardly
+// anybody is ejected, and the rounds are few.
+func TestQ67FlakesEjectNobodyAndStopNothing(t *testing.T) {
+	t.Parallel()
+	const queues, each, flake = 300, 20, 0.10
+	for _, slots := range []int{1, 2, 8} {
+		rng := rand.New(rand.NewPCG(uint64(slots), 67))
+		ejected, rounds := 0, 0
+		for range queues {
+			var s State
+			var waiting []string
+			for i := range each {
+				waiting = append(waiting, fmt.Sprint("c", i))
+			}
+			for landed := 0; len(waiting) > 0; rounds++ {
+				in := Input{Base: fmt.Sprint("m", landed), Good: true, Flake: flake, Slots: slots}
+				for _, id := range waiting {
+					in.Items = append(in.Items, Item{ID: id, Bad: 0.02})
+				}
+				var tests []Test
+				s, tests = s.Read(in).Next()
+				var results []Result
+				for _, test := range tests {
+					results = append(results, Result{Test: test, Verdict: Passed})
+					if rng.Float64() < flake {
+						results[len(results)-1].Verdict = Failed
+					}
+				}
+				var out Outcome
+				s, out = s.Learn(results)
+				for _, e := range out.Ejected {
+					ejected++
+					waiting = without(waiting, []string{e.ID})
+				}
+				if out.Landed != nil {
+					landed += len(out.Landed.Set)
+					waiting = without(waiting, out.Landed.Set)
+					s = s.Landed(fmt.Sprint("m", landed))
+				}
+			}
+		}
+		if share := float64(ejected) / (queues * each); share > Innocent {
+			t.Errorf("%d slots: %d of %d good changes were ejected", slots, ejected, queues*each)
+		}
+		if throughput := float64(queues) / float64(rounds); throughput < 0.7 { // without flakes one round lands them all
+			t.Errorf("%d slots: %.2f of the throughput without flakes", slots, throughput)
+		}
 	}
 }
