@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"greenward/internal/git"
 )
 
 // Keep renews a claim every third of its TTL until ctx ends, and reports the
@@ -41,3 +43,6 @@ func (c *Claims) Keep(ctx context.Context, held Claim) error {
 		}
 	}
 }
+
+// At is what a commit, held by the claim ref of a task, says.
+func (c *Claims) At(task string, commit git.Hash) (Claim, error) { return c.parse(task, commit) }

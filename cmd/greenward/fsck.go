@@ -16,7 +16,7 @@ func fsckCommand() command {
 		name: "fsck", args: "[--repair]", summary: "prove that refs, trailers, claims, ledger and logs agree; exit 1 with findings",
 		example: "greenward fsck\ngreenward -C /srv/hub.git fsck --repair --json",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
-			repair := fs.Bool("repair", false, "mend what can be mended without losing anything: locks of dead processes, landings cut short, claims on ended tasks")
+			repair := fs.Bool("repair", false, "mend what can be mended without losing anything: locks of dead processes, landings cut short, claims on ended tasks, cursors ahead of main")
 			return func(ctx context.Context, args []string) error {
 				if err := noArgs(args); err != nil {
 					return err

@@ -69,6 +69,7 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	}
 	landing := &workflows.Landing{Lander: c.lander, Asked: c.asked, Moved: c.moved}
 	g.Go(func() error { return landing.Run(ctx) })
+	g.Go(func() error { return (&workflows.Guard{Hub: e.hub, Claims: c.claims}).Run(ctx) })
 	auditor := &workflows.Auditor{Hub: e.hub, Main: e.main}
 	g.Go(func() error { return auditor.Run(ctx) })
 	if e.hub.Upstream() != "" {

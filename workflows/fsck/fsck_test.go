@@ -162,3 +162,47 @@ func TestMissingObjectsAreNamed(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+// What somebody pushed to main in the words of a hand-off is named, and so is a
+// task that was handed off twice.
+func TestForgedHandOffsAreNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	forged := gittest.Commit(t, w.dir, "main", "mine\n\nTask: r/a\nClaim: 0123456789ab\nHandoff: done", map[string]string{"x": "1\n"})
+	double := gittest.Commit(t, w.dir, "main", "two\n\nTask: r/a\nTask: r/b\nClaim: 0123456789ab\nHandoff: done", map[string]string{"x": "2\n"})
+	gittest.Commit(t, w.dir, "main", "prose\n\nHandoff: done is what this speaks of\n\nand no more", map[string]string{"x": "3\n"})
+	got := w.fsck(false)
+	for _, want := range []string{"forged " + forged, "forged " + double} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is not named in %v", want, got)
+		}
+	}
+	if len(got) != 2 {
+		t.Errorf("findings %v", got)
+	}
+}
+
+// A main that was set back leaves planners that have seen more than there is.
+func TestPlannerAheadOfMainIsSetBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	main := w.git("rev-parse", "main")
+	lost := w.git("commit-tree", "-p", main, "-m", "lost", w.git("rev-parse", "main^{tree}"))
+	state := func(seen, parent string) string {
+		args := []string{"commit-tree", "-m", "plan r\n\nPlanner: r\nSeen: " + seen}
+		if parent != "" {
+			args = append(args, "-p", parent)
+		}
+		return w.git(append(args, string(git.EmptyTree))...)
+	}
+	w.git("hash-object", "-w", "-t", "tree", "/dev/null")
+	good := state(main, "")
+	w.git("update-ref", "refs/greenward/planners/r/_", state(lost, state(strings.Repeat("a", 40), good)))
+	w.git("update-ref", "refs/greenward/planners/other/_", good)
+	w.want(w.fsck(false), "planner r")
+	w.want(w.fsck(true), "planner r *")
+	if got := w.git("rev-parse", "refs/greenward/planners/r/_"); got != good {
+		t.Errorf("the cursor stands at %s, want %s", got, good)
+	}
+	w.want(w.fsck(false))
+}
