@@ -167,7 +167,9 @@ func (q *queue) Outcome(_ context.Context, name string, head git.Hash) (Outcome,
 
 // decide is the lander's verdict on an entry.
 func (q *queue) decide(name, head string, out Outcome) {
-	gittest.Git(q.t, q.hub, "update-ref", "-d", git.QueuePrefix+name, head)
+	if q.at(name) == head {
+		gittest.Git(q.t, q.hub, "update-ref", "-d", git.QueuePrefix+name, head)
+	}
 	q.decided[git.EntryID(name, git.Hash(head))] = out
 }
 

@@ -10,8 +10,13 @@ import (
 )
 
 func (d *desk) deliver(event, signature, body string) int {
+	return d.deliverAs("", event, signature, body)
+}
+
+func (d *desk) deliverAs(guid, event, signature, body string) int {
 	r := httptest.NewRequestWithContext(d.Context(), http.MethodPost, "/webhook", strings.NewReader(body))
 	r.Header.Set("X-GitHub-Event", event)
+	r.Header.Set("X-GitHub-Delivery", guid)
 	r.Header.Set("X-Hub-Signature-256", signature)
 	w := httptest.NewRecorder()
 	d.bot.Webhook().ServeHTTP(w, r)

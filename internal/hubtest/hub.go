@@ -216,6 +216,9 @@ func (h *Hub) change(number int, f func(*issue)) {
 // point moves refs/pull/<number>/head.
 func (h *Hub) point(number int, head string) {
 	h.tb.Helper()
+	if head == "" {
+		return // one that GitHub shows without a head
+	}
 	ctx, cancel := context.WithTimeout(h.tb.Context(), time.Minute)
 	defer cancel()
 	out := proc.NewCapture(4096, 4096, nil)
