@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -33,9 +32,6 @@ type Config struct {
 	Key          Secret // PEM text
 	Token        Secret
 
-	Webhook Secret // without it, webhooks are refused and the bot only polls
-	MaxBody int64  // bytes of a webhook's body; default 25 MiB
-
 	Label string        // the label that starts a run; default greenward
 	Poll  time.Duration // a lost webhook costs this much; default 1 minute
 	Pause time.Duration // between two writes; default 1 second
@@ -53,6 +49,15 @@ type Config struct {
 
 // Check lists what is missing or contradicts itself.
 func (c Config) Check() error {
+	err := c.access()
+	if c.Dir == "" || c.Queue == nil || c.Now == nil {
+		err = errors.Join(err, errors.New("a state directory, a queue and a clock are needed"))
+	}
+	return err
+}
+
+// access lists what is missing to reach GitHub.
+func (c Config) access() error {
 	var faults []error
 	add := func(bad bool, text string) {
 		if bad {
@@ -62,11 +67,20 @@ func (c Config) Check() error {
 	add(c.Owner == "" || c.Name == "", "no repository: owner and name are needed")
 	add((c.App == 0) != (c.Key == ""), "the App's id and its private key go together")
 	add(c.Key == "" && c.Token == "", "no credentials: give the App's id and private key, or a token")
-	add(c.Dir == "" || c.Queue == nil || c.Now == nil, "a state directory, a queue and a clock are needed")
 	if u, err := url.Parse(cmp.Or(c.API, defaultAPI)); err != nil || u.Host == "" {
 		faults = append(faults, fmt.Errorf("%q is not the address of an API", c.API))
 	}
 	return errors.Join(faults...)
+}
+
+func (c Config) withDefaults() Config {
+	c.Main, c.Label = cmp.Or(c.Main, "main"), cmp.Or(c.Label, "greenward")
+	c.API = strings.TrimRight(cmp.Or(c.API, defaultAPI), "/")
+	c.Poll, c.Pause = cmp.Or(c.Poll, time.Minute), cmp.Or(c.Pause, time.Second)
+	if c.Transport == nil {
+		c.Transport = http.DefaultTransport
+	}
+	return c
 }
 
 // Bot serves one repository. Its methods are safe for concurrent use.
@@ -98,13 +112,7 @@ func New(cfg Config) (*Bot, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, fmt.Errorf("configure the bot: %w", err)
 	}
-	cfg.Main, cfg.Label = cmp.Or(cfg.Main, "main"), cmp.Or(cfg.Label, "greenward")
-	cfg.API = strings.TrimRight(cmp.Or(cfg.API, defaultAPI), "/")
-	cfg.MaxBody = cmp.Or(cfg.MaxBody, 25<<20)
-	cfg.Poll, cfg.Pause = cmp.Or(cfg.Poll, time.Minute), cmp.Or(cfg.Pause, time.Second)
-	if cfg.Transport == nil {
-		cfg.Transport = http.DefaultTransport
-	}
+	cfg = cfg.withDefaults()
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the bot's directory: %w", err)
 	}
@@ -232,7 +240,6 @@ func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 
 // Stats counts since the start of the process.
 type Stats struct {
-	Deliveries map[string]int // by outcome: accepted, ignored, signature, malformed, large
 	Reconciles int
 	Failures   int           // reconciles that ended with an error
 	Limited    int           // answers that were rate limits
@@ -241,24 +248,18 @@ type Stats struct {
 	Unsaid     int           // reports that wait for their turn
 	Oldest     time.Duration // age of the oldest request that has not come to its end
 	CoolUntil  time.Time
-	Delivered  time.Time // of the last delivery with a good signature
 }
 
 // Stats is a copy of the counters.
 func (b *Bot) Stats() Stats {
 	b.statsMu.Lock()
 	defer b.statsMu.Unlock()
-	s := b.stats
-	s.Deliveries = maps.Clone(b.stats.Deliveries)
-	return s
+	return b.stats
 }
 
 func (b *Bot) count(f func(*Stats)) {
 	b.statsMu.Lock()
 	defer b.statsMu.Unlock()
-	if b.stats.Deliveries == nil {
-		b.stats.Deliveries = map[string]int{}
-	}
 	f(&b.stats)
 }
 
@@ -276,16 +277,4 @@ func (b *Bot) Ready(context.Context) error {
 		return fmt.Errorf("GitHub was last read at %s", b.good.UTC().Format(time.RFC3339))
 	}
 	return nil
-}
-
-// Token is a fresh credential for git over HTTP (user x-access-token). Ask at each
-// use; it ends within the hour.
-func (b *Bot) Token(ctx context.Context) (Secret, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c, err := b.connect(ctx)
-	if err != nil {
-		return "", err
-	}
-	return c.token(ctx)
 }

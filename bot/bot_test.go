@@ -19,15 +19,19 @@ import (
 // desk is a bot at work: GitHub, the hub where changes wait, and a clock of its own.
 type desk struct {
 	*testing.T
-	gh     *hubtest.Hub
-	queue  *queue
-	runs   *runs
-	orders *orders
-	rates  limit.Rates
-	cfg    Config
-	bot    *Bot
-	alice  hubtest.Person
-	mal    hubtest.Person
+	gh      *hubtest.Hub
+	queue   *queue
+	runs    *runs
+	orders  *orders
+	rates   limit.Rates
+	secret  Secret
+	maxBody int64
+	patched []string
+	cfg     Config
+	door    *Door
+	bot     *Bot
+	alice   hubtest.Person
+	mal     hubtest.Person
 
 	mu  sync.Mutex
 	now time.Time
@@ -35,7 +39,7 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{T: t, now: gittest.Start()}
+	d := &desk{T: t, now: gittest.Start(), secret: "s3cr3t"}
 	remote := gittest.Bare(t)
 	d.commit(remote, "main", "base")
 	d.gh = hubtest.New(t, remote, gittest.Host(t), d.clock)
@@ -43,7 +47,7 @@ func newDesk(t *testing.T) *desk {
 	d.runs, d.orders = &runs{goals: map[string]string{}}, &orders{given: map[string]Order{}}
 	d.alice, d.mal = d.gh.Person("alice", 3, "write"), d.gh.Person("mallory", 5, "read")
 	d.cfg = Config{
-		Owner: hubtest.Owner, Name: hubtest.Name, API: d.gh.URL(), App: hubtest.App, Key: Secret(d.gh.Key()), Webhook: "s3cr3t",
+		Owner: hubtest.Owner, Name: hubtest.Name, API: d.gh.URL(), App: hubtest.App, Key: Secret(d.gh.Key()),
 		Dir: t.TempDir(), Queue: d.queue, Runs: d.runs, Orders: d.orders, Now: d.clock, Pause: 1,
 	}
 	d.restart()
@@ -76,6 +80,8 @@ func (d *desk) restart() {
 	}
 	d.Cleanup(func() { _ = b.Close() })
 	d.bot = b
+	d.door = NewDoor(DoorConfig{Secret: func() Secret { return d.secret }, MaxBody: d.maxBody, Now: d.clock})
+	d.door.Add(b)
 }
 
 // tick reconciles and lets ten seconds pass.

@@ -2,6 +2,8 @@ package bot
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
@@ -27,10 +29,9 @@ type client struct {
 	owner, name string
 	asApp       bool
 	self        func(*github.User) bool // whether that is us
-	token       func(context.Context) (Secret, error)
-	slug        string                 // what the App is called by
-	rights      map[string]bool        // what the installation may write; nil: not known
-	roles       map[int64]command.Role // as of this reconcile
+	slug        string                  // what the App is called by
+	rights      map[string]bool         // what the installation may write; nil: not known
+	roles       map[int64]command.Role  // as of this reconcile
 }
 
 // counter counts the requests that pass through it.
@@ -59,59 +60,102 @@ func (b *Bot) connect(ctx context.Context) (*client, error) {
 	return c, nil
 }
 
-func (b *Bot) dial(ctx context.Context) (*client, error) {
-	root, err := url.Parse(b.cfg.API + "/")
+// open is a client of the API over a transport.
+func (cfg Config) open(rt http.RoundTripper) (*github.Client, error) {
+	root, err := url.Parse(cfg.API + "/")
 	if err != nil {
 		return nil, fmt.Errorf("read the API's address: %w", err)
 	}
-	open := func(rt http.RoundTripper) *github.Client {
-		gh := github.NewClient(&http.Client{Transport: rt, Timeout: 30 * time.Second})
-		gh.BaseURL = root
-		return gh
+	gh := github.NewClient(&http.Client{Transport: rt, Timeout: 30 * time.Second})
+	gh.BaseURL = root
+	return gh, nil
+}
+
+// asApp is the App itself, which signs what it asks with its key.
+func (cfg Config) asApp(wire http.RoundTripper) (*ghinstallation.AppsTransport, *github.Client, error) {
+	key, err := cfg.pem()
+	if err != nil {
+		return nil, nil, err
 	}
+	app, err := ghinstallation.NewAppsTransport(wire, cfg.App, key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the App's private key: %w", err)
+	}
+	app.BaseURL = cfg.API
+	gh, err := cfg.open(app)
+	return app, gh, err
+}
+
+// pem is the key as PEM text: with line ends, with "\n" in their stead, or in base64.
+func (cfg Config) pem() ([]byte, error) {
+	text := strings.TrimSpace(strings.ReplaceAll(cfg.Key.Reveal(), `\n`, "\n"))
+	if !strings.HasPrefix(text, "-----BEGIN") {
+		if decoded, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), "")); err == nil {
+			text = string(decoded)
+		}
+	}
+	if block, _ := pem.Decode([]byte(text)); block == nil {
+		return nil, errors.New("the App's private key is not PEM text (-----BEGIN RSA PRIVATE KEY-----), nor that in base64")
+	}
+	return []byte(text), nil
+}
+
+// installation finds the App's installation on the repository.
+func (cfg Config) installation(ctx context.Context, asApp *github.Client) (*github.Installation, error) {
+	id := cfg.Installation
+	if id == 0 {
+		found, _, err := asApp.Apps.FindRepositoryInstallation(ctx, cfg.Owner, cfg.Name)
+		if err != nil {
+			return nil, fmt.Errorf("find the App's installation on %s/%s: %w", cfg.Owner, cfg.Name, err)
+		}
+		id = found.GetID()
+	}
+	found, _, err := asApp.Apps.GetInstallation(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the installation: %w", err)
+	}
+	if found.SuspendedAt != nil {
+		return nil, errSuspended
+	}
+	return found, nil
+}
+
+func (b *Bot) dial(ctx context.Context) (*client, error) {
 	wire := newETags(counter{b, b.cfg.Transport})
 	c := &client{owner: b.cfg.Owner, name: b.cfg.Name, roles: map[int64]command.Role{}}
 	if b.cfg.App == 0 {
-		c.Client = open(wire).WithAuthToken(b.cfg.Token.Reveal())
-		c.token = func(context.Context) (Secret, error) { return b.cfg.Token, nil }
+		gh, err := b.cfg.open(wire)
+		if err != nil {
+			return nil, err
+		}
+		c.Client = gh.WithAuthToken(b.cfg.Token.Reveal())
 		me, _, err := c.Users.Get(ctx, "")
 		if err != nil {
 			return nil, fmt.Errorf("ask who the token belongs to: %w", err)
 		}
-		c.self = func(u *github.User) bool { return u.GetID() == me.GetID() }
+		c.slug, c.self = me.GetLogin(), func(u *github.User) bool { return u.GetID() == me.GetID() }
 		return c, nil
 	}
-	key := strings.ReplaceAll(b.cfg.Key.Reveal(), `\n`, "\n")
-	app, err := ghinstallation.NewAppsTransport(wire, b.cfg.App, []byte(key))
+	app, asApp, err := b.cfg.asApp(wire)
 	if err != nil {
-		return nil, fmt.Errorf("read the App's private key (PEM text is wanted): %w", err)
+		return nil, err
 	}
-	app.BaseURL = b.cfg.API
-	asApp := open(app)
 	me, _, err := asApp.Apps.Get(ctx, "")
 	if err != nil {
 		return nil, fmt.Errorf("ask for the App: %w", err)
 	}
-	id := b.cfg.Installation
-	if id == 0 {
-		found, _, err := asApp.Apps.FindRepositoryInstallation(ctx, c.owner, c.name)
-		if err != nil {
-			return nil, fmt.Errorf("find the App's installation on %s/%s: %w", c.owner, c.name, err)
-		}
-		id = found.GetID()
-	}
-	if err := b.learnRights(ctx, asApp, c, id); err != nil {
+	found, err := b.cfg.installation(ctx, asApp)
+	if err != nil {
 		return nil, err
 	}
-	tr := ghinstallation.NewFromAppsTransport(app, id)
+	c.learn(found)
+	tr := ghinstallation.NewFromAppsTransport(app, found.GetID())
 	tr.InstallationTokenOptions = &github.InstallationTokenOptions{Repositories: []string{c.name}}
-	c.asApp, c.Client = true, open(tr)
-	c.token = func(ctx context.Context) (Secret, error) {
-		t, err := tr.Token(ctx)
-		return Secret(t), err
+	if c.Client, err = b.cfg.open(tr); err != nil {
+		return nil, err
 	}
 	// A login that ends in [bot] can belong to that App only.
-	c.slug = me.GetSlug()
+	c.asApp, c.slug = true, me.GetSlug()
 	login := c.slug + "[bot]"
 	c.self = func(u *github.User) bool { return u.GetType() == "Bot" && u.GetLogin() == login }
 	return c, nil
@@ -260,18 +304,11 @@ func (b *Bot) turn() error {
 	return nil
 }
 
-// learnRights notes what the installation may write, as its owner has granted it.
-func (b *Bot) learnRights(ctx context.Context, asApp *github.Client, c *client, id int64) error {
-	found, _, err := asApp.Apps.GetInstallation(ctx, id)
-	if err != nil {
-		return fmt.Errorf("ask for the installation: %w", err)
-	}
-	if found.SuspendedAt != nil {
-		return errSuspended
-	}
+// learn notes what the installation may write, as its owner has granted it.
+func (c *client) learn(found *github.Installation) {
 	p := found.Permissions
 	if p == nil {
-		return nil
+		return
 	}
 	c.rights = map[string]bool{}
 	for name, level := range map[string]*string{
@@ -279,7 +316,6 @@ func (b *Bot) learnRights(ctx context.Context, asApp *github.Client, c *client, 
 	} {
 		c.rights[name] = level != nil && *level == "write"
 	}
-	return nil
 }
 
 // may reports whether the installation may write such things; where that is not

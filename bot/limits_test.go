@@ -69,7 +69,11 @@ func TestH38TokenThatDiedIsReplaced(t *testing.T) {
 		t.Fatal("no error")
 	}
 	d.tick()
-	token, err := d.bot.Token(t.Context())
+	tokens, err := NewTokens(d.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := tokens.Token(t.Context())
 	if err != nil || !strings.HasPrefix(token.Reveal(), "installation-") {
 		t.Fatalf("%v %v", token, err)
 	}
@@ -121,7 +125,7 @@ func TestCallsArePaidForByChange(t *testing.T) {
 }
 
 func TestSecretsPrintAsDots(t *testing.T) {
-	cfg := Config{Key: "hush", Token: "hush", Webhook: "hush"}
+	cfg := Config{Key: "hush", Token: "hush"}
 	data, err := json.Marshal(struct{ A Secret }{"hush"})
 	if err != nil {
 		t.Fatal(err)

@@ -351,7 +351,8 @@ func (c *client) comments(ctx context.Context, number int, since time.Time) ([]*
 	return list, now, err
 }
 
-// edited: what it said when its author was looking at the head is not known.
+// edited: what it said when its author was looking at the head is not known. GitHub
+// tells whole seconds; what differs by less is one writing.
 func edited(c *github.IssueComment) bool {
-	return c.UpdatedAt != nil && !c.UpdatedAt.Equal(*c.CreatedAt)
+	return c.UpdatedAt != nil && c.UpdatedAt.Sub(c.GetCreatedAt().Time) >= time.Second
 }

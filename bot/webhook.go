@@ -1,43 +1,122 @@
 package bot
 
 import (
+	"cmp"
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"greenward/internal/git"
 )
 
-// Webhook answers GitHub's deliveries. It verifies the signature before it looks
-// at anything else, answers at once, and does nothing but wake the bot.
-func (b *Bot) Webhook() http.Handler { return http.HandlerFunc(b.webhook) }
+// Door answers GitHub's deliveries for the bots behind it. It verifies the signature
+// before it looks at anything else, answers at once, and does nothing but wake.
+// Safe for concurrent use.
+type Door struct {
+	cfg DoorConfig
 
-func (b *Bot) webhook(w http.ResponseWriter, r *http.Request) {
+	mu    sync.Mutex
+	bots  map[*Bot]bool
+	stats DoorStats
+}
+
+// DoorConfig is what main tells a door.
+type DoorConfig struct {
+	Secret    func() Secret // required; "": every delivery is refused
+	MaxBody   int64         // bytes; default 25 MiB
+	Now       func() time.Time
+	Installed func() // called when an installation or a repository changed; may be nil
+}
+
+// DoorStats counts since the start of the process.
+type DoorStats struct {
+	Deliveries map[string]int // by outcome: accepted, ignored, signature, malformed, large
+	Delivered  time.Time      // of the last delivery with a good signature
+	Refused    int            // with a bad signature, in a row
+}
+
+// NewDoor makes a door with nobody behind it.
+func NewDoor(cfg DoorConfig) *Door {
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, 25<<20)
+	return &Door{cfg: cfg, bots: map[*Bot]bool{}, stats: DoorStats{Deliveries: map[string]int{}}}
+}
+
+// Add puts a bot behind the door; Remove takes it away.
+func (d *Door) Add(b *Bot) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.bots[b] = true
+}
+
+// Remove is the opposite of Add.
+func (d *Door) Remove(b *Bot) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.bots, b)
+}
+
+// Stats is a copy of the counters.
+func (d *Door) Stats() DoorStats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.stats
+	s.Deliveries = maps.Clone(s.Deliveries)
+	return s
+}
+
+// refusedAlarm is how many bad signatures in a row mean that the secret has changed
+// on GitHub and not here.
+const refusedAlarm = 10
+
+// Ready alarms when GitHub's signatures are refused one after the other.
+func (d *Door) Ready(context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := d.stats.Refused; n >= refusedAlarm {
+		return fmt.Errorf("the last %d deliveries had a bad signature: does the webhook's secret on GitHub still equal the one here?", n)
+	}
+	return nil
+}
+
+// ServeHTTP answers one delivery.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		http.Error(w, "deliveries are posted", http.StatusMethodNotAllowed)
 		return
 	}
-	status, outcome := b.accept(w, r)
-	b.count(func(s *Stats) { s.Deliveries[outcome]++ })
+	status, outcome := d.accept(w, r)
+	d.mu.Lock()
+	d.stats.Deliveries[outcome]++
+	refused := d.stats.Refused
+	d.mu.Unlock()
 	level := zerolog.DebugLevel
-	if outcome == "signature" {
+	switch {
+	case outcome == "signature" && refused == refusedAlarm:
+		level = zerolog.ErrorLevel // a person has to look
+	case outcome == "signature":
 		level = zerolog.WarnLevel
 	}
-	zerolog.Ctx(r.Context()).WithLevel(level).Str("verdict", outcome).Msg("delivery was answered")
+	zerolog.Ctx(r.Context()).WithLevel(level).Str("verdict", outcome).Str("delivery", r.Header.Get("X-GitHub-Delivery")).Msg("delivery was answered")
 	http.Error(w, outcome, status)
 }
 
-func (b *Bot) accept(w http.ResponseWriter, r *http.Request) (int, string) {
-	mac := hmac.New(sha256.New, []byte(b.cfg.Webhook.Reveal()))
-	body, err := io.ReadAll(io.TeeReader(http.MaxBytesReader(w, r.Body, b.cfg.MaxBody), mac))
+func (d *Door) accept(w http.ResponseWriter, r *http.Request) (int, string) {
+	secret := d.cfg.Secret()
+	mac := hmac.New(sha256.New, []byte(secret.Reveal()))
+	body, err := io.ReadAll(io.TeeReader(http.MaxBytesReader(w, r.Body, d.cfg.MaxBody), mac))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return http.StatusRequestEntityTooLarge, "large"
 	}
@@ -45,20 +124,37 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request) (int, string) {
 		return http.StatusBadRequest, "malformed"
 	}
 	given, err := hex.DecodeString(strings.TrimPrefix(r.Header.Get("X-Hub-Signature-256"), "sha256="))
-	if err != nil || b.cfg.Webhook == "" || !hmac.Equal(mac.Sum(nil), given) {
+	good := err == nil && secret != "" && hmac.Equal(mac.Sum(nil), given)
+	d.mu.Lock()
+	if d.stats.Refused++; good {
+		d.stats.Refused, d.stats.Delivered = 0, d.cfg.Now()
+	}
+	d.mu.Unlock()
+	if !good {
 		return http.StatusUnauthorized, "signature"
 	}
 	var hint delivery
 	if err := json.Unmarshal(body, &hint); err != nil {
 		return http.StatusBadRequest, "malformed"
 	}
-	b.count(func(s *Stats) { s.Delivered = b.cfg.Now() })
-	if !b.concerns(hint) || !wakes(r.Header.Get("X-GitHub-Event")) {
+	event := r.Header.Get("X-GitHub-Event")
+	if d.cfg.Installed != nil && (strings.HasPrefix(event, "installation") || event == "repository") {
+		d.cfg.Installed()
+	}
+	if !wakes(event) {
 		return http.StatusAccepted, "ignored"
 	}
-	b.wakeFor(r.Header, hint)
-	b.Wake()
-	return http.StatusAccepted, "accepted"
+	outcome := "ignored"
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for b := range d.bots {
+		if b.concerns(event, hint) {
+			b.wakeFor(r.Header, hint)
+			b.Wake()
+			outcome = "accepted"
+		}
+	}
+	return http.StatusAccepted, outcome
 }
 
 // delivery is what is read of a payload, of whatever event.
@@ -94,7 +190,10 @@ func (d delivery) again() bool {
 
 // concerns reports whether a delivery may mean something to do here: it is of this
 // repository, and not the echo of what we wrote ourselves.
-func (b *Bot) concerns(d delivery) bool {
+func (b *Bot) concerns(event string, d delivery) bool {
+	if event == "issue_comment" && strings.HasSuffix(d.Sender.Login, "[bot]") {
+		return false // no bot is answered, we ourselves least of all
+	}
 	if d.Repository != nil && !strings.EqualFold(d.Repository.FullName, b.cfg.Owner+"/"+b.cfg.Name) {
 		return false
 	}

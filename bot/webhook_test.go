@@ -19,7 +19,7 @@ func (d *desk) deliverAs(guid, event, signature, body string) int {
 	r.Header.Set("X-GitHub-Delivery", guid)
 	r.Header.Set("X-Hub-Signature-256", signature)
 	w := httptest.NewRecorder()
-	d.bot.Webhook().ServeHTTP(w, r)
+	d.door.ServeHTTP(w, r)
 	return w.Code
 }
 
@@ -34,7 +34,7 @@ func (d *desk) woken() bool {
 
 func TestWebhookOnlyWakes(t *testing.T) {
 	d := newDesk(t)
-	d.cfg.MaxBody = 1000
+	d.maxBody = 1000
 	d.restart()
 	mine, other := `{"repository":{"full_name":"Acme/Widgets"}}`, `{"repository":{"full_name":"acme/vault"}}`
 	for _, tc := range []struct {
@@ -47,6 +47,7 @@ func TestWebhookOnlyWakes(t *testing.T) {
 		{"other repository", "issue_comment", other, "", 202, false},
 		{"unknown event", "sponsorship", mine, "", 202, false},
 		{"own check run", "check_run", `{"repository":{"full_name":"acme/widgets"},"check_run":{"app":{"id":12345}}}`, "", 202, false}, // H16
+		{"own comment", "issue_comment", `{"repository":{"full_name":"acme/widgets"},"sender":{"login":"queue-bot[bot]","id":777}}`, "", 202, false},
 		{"wrong signature", "issue_comment", mine, hubtest.Sign("guess", []byte(mine)), 401, false},
 		{"signature of another body", "issue_comment", mine, hubtest.Sign("s3cr3t", []byte(other)), 401, false},
 		{"old kind of signature", "issue_comment", mine, "sha1=00", 401, false},
@@ -67,10 +68,10 @@ func TestWebhookOnlyWakes(t *testing.T) {
 			t.Errorf("%s: answered %d, want %d and wake %v", tc.name, got, tc.status, tc.wakes)
 		}
 	}
-	if s := d.bot.Stats().Deliveries; s["signature"] != 4 || s["accepted"] != 2 {
+	if s := d.door.Stats().Deliveries; s["signature"] != 4 || s["accepted"] != 2 {
 		t.Errorf("counted %v", s)
 	}
-	d.cfg.Webhook = ""
+	d.secret = ""
 	d.restart()
 	if got := d.deliver("issue_comment", hubtest.Sign("", []byte(mine)), mine); got != 401 {
 		t.Errorf("without a secret: %d", got)

@@ -34,6 +34,8 @@ type app struct {
 	host           proc.Host
 	now            func() time.Time
 
+	key git.Credential // to enter the remote over HTTP with; nil: as the user's own git does
+
 	dir, config, remote string
 	json                bool
 	verbose             bool

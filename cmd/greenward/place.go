@@ -24,7 +24,7 @@ type place struct {
 // open finds the hub, takes what upstream has when fetch is set or the hub is
 // new, and reads the policy.
 func (a *app) open(ctx context.Context, fetch bool) (*place, error) {
-	hub, err := git.OpenHub(ctx, git.HubInput{Dir: orElse(a.dir, "."), Remote: a.remote, Host: a.host})
+	hub, err := git.OpenHub(ctx, git.HubInput{Dir: orElse(a.dir, "."), Remote: a.remote, Host: a.host, Key: a.key})
 	if err != nil {
 		return nil, err
 	}

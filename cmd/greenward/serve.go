@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -9,10 +8,10 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"greenward/bot"
+	"greenward/internal/git"
 	"greenward/internal/web"
 	"greenward/workflows"
 
@@ -26,8 +25,11 @@ func serveCommand() command {
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 			var o serveOptions
 			fs.StringVar(&o.listen, "listen", "127.0.0.1:8080", "`ADDRESS` of the dashboard, /metrics, /healthz, /readyz and /webhook")
-			fs.StringVar(&o.github, "github", "", "`OWNER/NAME` to be the App of; empty: no GitHub")
-			fs.StringVar(&o.api, "github-api", "", "root of the API, for GitHub Enterprise")
+			fs.StringVar(&o.public, "public", "", "`URL` at which browsers and GitHub reach this server (default http://ADDRESS)")
+			fs.StringVar(&o.github, "github", "", "`OWNER/NAME` to be the App of (default what the hub's remote says, when there is an App)")
+			fs.StringVar(&o.hubs, "github-hubs", "", "serve every repository of the App, each from a hub of its own below `DIR`")
+			fs.StringVar(&o.org, "github-org", "", "make the App for the `ORGANIZATION`")
+			fs.StringVar(&o.api, "github-api", "", "root of the API, for GitHub Enterprise (default $GREENWARD_GITHUB_URL/api/v3)")
 			fs.StringVar(&o.model, "model", "", "the `MODEL` for roles that name none")
 			return func(ctx context.Context, args []string) error {
 				if err := noArgs(args); err != nil {
@@ -39,32 +41,169 @@ func serveCommand() command {
 	}
 }
 
-type serveOptions struct{ listen, github, api, model string }
+type serveOptions struct{ listen, public, github, hubs, org, api, model string }
 
 func (a *app) serve(ctx context.Context, o serveOptions) error {
-	e, err := a.engines(ctx, true)
-	if err != nil {
-		return err
-	}
 	if err := a.sweep(ctx); err != nil {
 		return err
 	}
-	c, err := a.hire(ctx, e, o.model, "")
+	for {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
+		if err != nil {
+			return usagef("serve: %v; pass another address with --listen", err)
+		}
+		o.listen = listener.Addr().String()
+		err = a.serveOn(ctx, listener, o)
+		if !errors.Is(err, errMade) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// serveOn serves until ctx ends, or until the App was made.
+func (a *app) serveOn(ctx context.Context, listener net.Listener, o serveOptions) error {
+	f := a.front(o)
+	g, ctx := errgroup.WithContext(ctx)
+	begin := f.one
+	if o.hubs != "" {
+		begin = f.all
+	}
+	if err := begin(ctx, g, orElse(o.public, "http://"+o.listen)); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	g.Go(func() error { return serveHTTP(ctx, listener, f.mux) })
+	a.note("serving at http://%s", o.listen)
+	return g.Wait()
+}
+
+// all serves the repositories of the App.
+func (f *front) all(ctx context.Context, g *errgroup.Group, public string) error {
+	kept := filepath.Join(f.o.hubs, "app.json")
+	cfg, webhook, err := f.access(f.o, kept)
 	if err != nil {
 		return err
 	}
-	c.setFixer()
-	g, ctx := errgroup.WithContext(ctx)
-	mux := http.NewServeMux()
-	board := web.Config{Source: overview{c}, Now: a.now, Probes: map[string]web.Probe{}}
-	if o.github != "" {
-		b, err := c.bot(o, func(f func(context.Context) error) { g.Go(func() error { return f(ctx) }) })
-		if err != nil {
+	if cfg.App == 0 && cfg.Token != "" {
+		return usagef("serve: --github-hubs is for an App: a token serves one repository, which --github names")
+	}
+	f.webhook = webhook
+	pages, err := web.New(web.Config{Source: nobody{}, Now: f.now, Meters: []web.Meter{meter{f.door}}, Probes: map[string]web.Probe{"webhook": f.door}})
+	if err != nil {
+		return err
+	}
+	f.mux.Handle("/", pages)
+	if cfg.App == 0 {
+		if err := f.setUp(cfg, kept, public); err != nil {
 			return err
 		}
-		mux.Handle("POST /webhook", b.Webhook())
-		board.Probes["github"] = b
-		g.Go(func() error { return b.Run(ctx) })
+	}
+	g.Go(func() error {
+		if cfg.App == 0 {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-f.ready:
+			}
+			if cfg, _, err = f.access(f.o, kept); err != nil {
+				return err
+			}
+		}
+		return f.hubs(ctx, cfg, f.o.hubs)
+	})
+	return nil
+}
+
+// one serves the hub of this directory, on GitHub where there is an App or a token.
+func (f *front) one(ctx context.Context, g *errgroup.Group, public string) error {
+	hub, err := git.OpenHub(ctx, git.HubInput{Dir: orElse(f.dir, "."), Remote: f.remote, Host: f.host})
+	if err != nil {
+		return err
+	}
+	kept := filepath.Join(hub.State(), "bot", "app.json")
+	cfg, webhook, err := f.access(f.o, kept)
+	if err != nil {
+		return err
+	}
+	f.webhook = webhook
+	owner, name, ok := ownerName(orElse(f.o.github, hub.Upstream()))
+	if f.o.github != "" && !ok {
+		return usagef("serve: --github %q: OWNER/NAME is wanted", f.o.github)
+	}
+	cfg.Owner, cfg.Name = owner, name
+	configured := cfg.App != 0 || cfg.Token != ""
+	if f.o.github != "" && !configured {
+		f.note("there is no App yet for %s", f.o.github)
+	}
+	if !configured {
+		cfg.Owner = ""
+		if err := f.setUp(cfg, kept, public); err != nil {
+			return err
+		}
+	}
+	page, err := f.app.serveHub(ctx, g, f, cfg)
+	if err != nil {
+		return err
+	}
+	f.mux.Handle("/", page)
+	if !configured && ok {
+		g.Go(func() error { return f.whenMade(ctx) })
+	}
+	return nil
+}
+
+// errMade ends a server so that it begins again as the App that was made.
+var errMade = errors.New("the App was made")
+
+func (f *front) whenMade(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-f.ready:
+		f.note("the App was made and its key is kept: serve goes on as the App")
+		return errMade
+	}
+}
+
+// nobody is the overview of a server of many hubs.
+type nobody struct{}
+
+// Overview shows nothing: each repository has its own pages.
+func (nobody) Overview(context.Context) (web.Overview, error) { return web.Overview{}, nil }
+
+// serveHub begins what serves one hub, in g, and returns its pages. A cfg without an
+// owner is no GitHub.
+func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot.Config) (http.Handler, error) {
+	if cfg.Owner != "" {
+		tokens, err := bot.NewTokens(cfg)
+		if err != nil {
+			return nil, usagef("serve: %v", err)
+		}
+		a.key = func(ctx context.Context) (string, string, error) {
+			token, err := tokens.Token(ctx)
+			return "x-access-token", token.Reveal(), err
+		}
+	}
+	e, err := a.engines(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	c, err := a.hire(ctx, e, f.o.model, "")
+	if err != nil {
+		return nil, err
+	}
+	c.setFixer()
+	board := web.Config{Source: overview{c}, Now: a.now, Probes: map[string]web.Probe{}, Meters: []web.Meter{meter{f.door}}}
+	if cfg.Owner != "" {
+		b, err := c.bot(f, cfg, func(f func(context.Context) error) { g.Go(func() error { return f(ctx) }) })
+		if err != nil {
+			return nil, err
+		}
+		f.door.Add(b)
+		board.Probes["github"], board.Probes["webhook"] = b, f.door
+		g.Go(func() error {
+			defer f.door.Remove(b)
+			return errors.Join(b.Run(ctx), b.Close())
+		})
 		g.Go(func() error { return c.relay(ctx, b) })
 	}
 	landing := &workflows.Landing{Lander: c.lander, Asked: c.asked, Moved: c.moved}
@@ -85,19 +224,14 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	}
 	pages, err := web.New(board)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	mux := http.NewServeMux()
 	mux.Handle("/", pages)
 	if hub := c.door(); hub != nil {
 		mux.Handle(doorPath, hub)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
-	if err != nil {
-		return usagef("serve: %v; pass another address with --listen", err)
-	}
-	a.note("serving %s at http://%s", e.hub.Dir(), listener.Addr())
-	g.Go(func() error { return serveHTTP(ctx, listener, mux) })
-	return g.Wait()
+	return mux, nil
 }
 
 // serveHTTP serves until ctx ends, and lets what was begun end.
@@ -119,27 +253,16 @@ func serveHTTP(ctx context.Context, listener net.Listener, h http.Handler) error
 	return g.Wait()
 }
 
-// bot builds the GitHub App of one repository.
-func (c *crew) bot(o serveOptions, life func(func(context.Context) error)) (*bot.Bot, error) {
-	owner, name, ok := cutRepository(o.github)
-	if !ok {
-		return nil, usagef("serve: --github %q: OWNER/NAME is wanted", o.github)
+// bot builds the bot of one repository.
+func (c *crew) bot(f *front, cfg bot.Config, life func(func(context.Context) error)) (*bot.Bot, error) {
+	limits, err := f.limiter(filepath.Join(orElse(f.o.hubs, c.hub.State()), "bot"), cfg.Installation)
+	if err != nil {
+		return nil, err
 	}
-	host := c.app.host
-	var id [2]int64
-	for i, key := range []string{"GREENWARD_GITHUB_APP_ID", "GREENWARD_GITHUB_INSTALLATION_ID"} {
-		n, err := strconv.ParseInt(cmp.Or(host.Get(key), "0"), 10, 64)
-		if err != nil {
-			return nil, usagef("serve: %s: %q is no number", key, host.Get(key))
-		}
-		id[i] = n
-	}
-	b, err := bot.New(bot.Config{
-		Owner: owner, Name: name, Main: c.main.Short(), API: o.api, App: id[0], Installation: id[1],
-		Key: bot.Secret(host.Get("GREENWARD_GITHUB_PRIVATE_KEY")), Token: bot.Secret(host.Get("GREENWARD_GITHUB_TOKEN")),
-		Webhook: bot.Secret(host.Get("GREENWARD_WEBHOOK_SECRET")), Dir: filepath.Join(c.hub.State(), "bot"),
-		Queue: &botQueue{crew: c}, Orders: botOrders{c}, Runs: &botRuns{crew: c}, Trials: &botTrials{crew: c, life: life}, Evidence: botEvidence{c}, Now: c.app.now,
-	})
+	cfg.Main, cfg.Dir, cfg.Limits, cfg.Now = c.main.Short(), filepath.Join(c.hub.State(), "bot"), limits, c.app.now
+	cfg.Queue, cfg.Orders, cfg.Runs, cfg.Evidence = &botQueue{crew: c}, botOrders{c}, &botRuns{crew: c}, botEvidence{c}
+	cfg.Trials = &botTrials{crew: c, life: life}
+	b, err := bot.New(cfg)
 	if err != nil {
 		return nil, usagef("serve: %v", err)
 	}
@@ -156,15 +279,6 @@ func (c *crew) relay(ctx context.Context, b *bot.Bot) error {
 			b.Moved()
 		}
 	}
-}
-
-func cutRepository(s string) (owner, name string, ok bool) {
-	for i := range s {
-		if s[i] == '/' {
-			return s[:i], s[i+1:], i > 0 && i+1 < len(s)
-		}
-	}
-	return "", "", false
 }
 
 // Overview reads the hub.

@@ -42,6 +42,7 @@ type HubInput struct {
 	Dir    string // required: a bare repository, or a place in a clone
 	Remote string // name of the remote to follow
 	Host   proc.Host
+	Key    Credential // to enter a remote over HTTP with; nil: as the user's own git does
 }
 
 // OpenHub finds the hub of a repository, and makes it when a clone has none.
@@ -55,12 +56,17 @@ func OpenHub(ctx context.Context, in HubInput) (*Hub, error) {
 	if err != nil {
 		return nil, err
 	}
+	h := &Hub{Repo: repo}
 	if bare {
-		h := &Hub{Repo: repo}
 		h.upstream, err = repo.remoteURL(ctx, in.Remote, repo.dir)
-		return h, err
+	} else {
+		h, err = hubOfClone(ctx, repo, in)
 	}
-	return hubOfClone(ctx, repo, in)
+	if err != nil {
+		return nil, err
+	}
+	h.door = newDoor(h.upstream, in.Key)
+	return h, nil
 }
 
 func hubOfClone(ctx context.Context, repo *Repo, in HubInput) (*Hub, error) {

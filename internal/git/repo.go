@@ -28,6 +28,8 @@ type Repo struct {
 	dir  string // absolute git directory
 	host proc.Host
 	of   *Repo // what a Stage stands on: reads go there
+
+	door *door // how the remote is entered; nil: as the user's own git does
 	reader
 }
 
@@ -142,8 +144,16 @@ func (r *Repo) command(ctx context.Context, c call) ([]byte, error) {
 	if c.timeout == 0 {
 		c.timeout = local
 	}
+	env := append(r.environment(c), c.env...)
+	if c.remote && r.door != nil {
+		secret, err := r.door.env(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("run git %s: %w", c.args[0], err)
+		}
+		env = append(env, secret...)
+	}
 	result, err := proc.Run(ctx, proc.Command{
-		Name: "git", Args: append(args, c.args...), Dir: c.dir, Env: append(r.environment(c), c.env...),
+		Name: "git", Args: append(args, c.args...), Dir: c.dir, Env: env,
 		Stdin: c.stdin, Stdout: &stdout, Stderr: stderr, Timeout: c.timeout, Survive: c.survive,
 	})
 	if err != nil {

@@ -131,6 +131,7 @@ type Hub struct {
 	calls    []string
 	last     int64
 	token    string
+	news     chan struct{} // closed at the next request
 }
 
 // New starts a hub over the bare repository dir and stops it when the test ends.
@@ -347,6 +348,16 @@ func (h *Hub) Calls() []string {
 	list := h.calls
 	h.calls = nil
 	return list
+}
+
+// News is closed when the next request has been answered.
+func (h *Hub) News() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.news == nil {
+		h.news = make(chan struct{})
+	}
+	return h.news
 }
 
 // Expire makes every installation token stale.

@@ -62,6 +62,7 @@ func (h *Hub) handler() http.Handler {
 		now := h.now()
 		fault := h.strike(call)
 		h.mu.Unlock()
+		defer h.tell()
 		w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
 		if fault == nil {
 			mux.ServeHTTP(w, r)
@@ -69,6 +70,15 @@ func (h *Hub) handler() http.Handler {
 		}
 		h.spoil(w, r, mux, *fault, now)
 	})
+}
+
+func (h *Hub) tell() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.news != nil {
+		close(h.news)
+		h.news = nil
+	}
 }
 
 func (h *Hub) strike(call string) *Fault {

@@ -1,0 +1,176 @@
+package bot
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/bradleyfalzon/ghinstallation/v2"
+	"github.com/google/go-github/v66/github"
+)
+
+// Repository is one that an installation of the App gives it.
+type Repository struct {
+	Owner, Name  string
+	Clone        string // its address for git
+	Default      string // its default branch
+	Installation int64
+}
+
+// Repositories lists all that the App's installations give it and that can be
+// served: not those that are archived or disabled, and none of an installation that
+// is suspended. Of cfg only the API and the App are looked at.
+func Repositories(ctx context.Context, cfg Config) ([]Repository, error) {
+	cfg = cfg.withDefaults()
+	app, asApp, err := cfg.asApp(cfg.Transport)
+	if err != nil {
+		return nil, err
+	}
+	all, _, err := listing(func(o github.ListOptions) ([]*github.Installation, *github.Response, error) {
+		return asApp.Apps.ListInstallations(ctx, &o)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the installations: %w", err)
+	}
+	var list []Repository
+	for _, one := range all {
+		if one.SuspendedAt != nil {
+			continue
+		}
+		gh, err := cfg.open(ghinstallation.NewFromAppsTransport(app, one.GetID()))
+		if err != nil {
+			return nil, err
+		}
+		repos, _, err := listing(func(o github.ListOptions) ([]*github.Repository, *github.Response, error) {
+			page, resp, err := gh.Apps.ListRepos(ctx, &o)
+			if err != nil {
+				return nil, resp, err
+			}
+			return page.Repositories, resp, nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list the repositories of installation %d: %w", one.GetID(), err)
+		}
+		for _, r := range repos {
+			owner, name, ok := strings.Cut(r.GetFullName(), "/")
+			if ok && !r.GetArchived() && !r.GetDisabled() {
+				list = append(list, Repository{owner, name, r.GetCloneURL(), r.GetDefaultBranch(), one.GetID()})
+			}
+		}
+	}
+	return list, nil
+}
+
+// Proof is one thing that Prove looked at.
+type Proof struct {
+	Name   string
+	OK     bool
+	Detail string
+	Cure   string
+}
+
+// needed are the permissions without which the App cannot work, and what they are for.
+func needed() []struct{ name, level, why string } {
+	return []struct{ name, level, why string }{
+		{"issues", "write", "commands and comments"},
+		{"pull_requests", "write", "reading and closing pull requests"},
+		{"contents", "write", "landing"},
+		{"checks", "write", "check runs; without it commit statuses are written"},
+		{"statuses", "read", "verdicts of other CI"},
+	}
+}
+
+// Prove looks whether the App can do its work on a repository: that its key is
+// right, the clock is near GitHub's, it is installed with what it needs, its events
+// come, and the last deliveries were taken. hook is where deliveries should go; "": not
+// looked at.
+func Prove(ctx context.Context, cfg Config, hook string) ([]Proof, error) {
+	if err := cfg.access(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	if cfg.App == 0 {
+		return proveToken(ctx, cfg)
+	}
+	_, asApp, err := cfg.asApp(cfg.Transport)
+	if err != nil {
+		return []Proof{{"github key", false, err.Error(), "set GREENWARD_GITHUB_PRIVATE_KEY, or ..._FILE, to the .pem that GitHub gave"}}, nil
+	}
+	me, resp, err := asApp.Apps.Get(ctx, "")
+	if err != nil {
+		return []Proof{{"github app", false, err.Error(), "the id and the key must belong together, and this clock must be right to the minute"}}, nil
+	}
+	proofs := []Proof{{"github app", true, me.GetSlug() + ", App " + fmt.Sprint(me.GetID()), ""}}
+	if now, err := clock(resp); err == nil && cfg.Now != nil {
+		off := cfg.Now().Sub(now).Abs()
+		proofs = append(proofs, Proof{"github clock", off.Seconds() < 60, fmt.Sprintf("%.0f s from GitHub's", off.Seconds()), "set this machine's clock (NTP): GitHub refuses what is signed in its future"})
+	}
+	found, err := cfg.installation(ctx, asApp)
+	if err != nil {
+		return append(proofs, Proof{"github installation", false, err.Error(), "install the App on " + cfg.Owner + "/" + cfg.Name}), nil
+	}
+	proofs = append(proofs, proveRights(found))
+	if hook != "" {
+		proofs = append(proofs, proveHook(ctx, asApp, hook)...)
+	}
+	return proofs, nil
+}
+
+func proveRights(found *github.Installation) Proof {
+	c := &client{}
+	c.learn(found)
+	var lacks []string
+	for _, n := range needed() {
+		if c.rights != nil && !c.rights[n.name] && (n.level == "write" || found.GetPermissions().GetStatuses() == "") {
+			lacks = append(lacks, n.name+" ("+n.level+"): "+n.why)
+		}
+	}
+	if len(lacks) > 0 {
+		return Proof{"github permissions", false, "missing: " + strings.Join(lacks, "; "), "grant them in the App's settings; the owner of the installation has to accept"}
+	}
+	detail := "all that is needed"
+	if c.rights != nil && !c.rights["workflows"] {
+		detail += "; not workflows: pull requests that change .github/workflows wait"
+	}
+	return Proof{"github permissions", true, detail, ""}
+}
+
+// proveHook compares where deliveries go and reads how the last ones were answered.
+func proveHook(ctx context.Context, asApp *github.Client, hook string) []Proof {
+	hc, _, err := asApp.Apps.GetHookConfig(ctx)
+	if err != nil {
+		return []Proof{{"github webhook", false, err.Error(), "set the webhook of the App to " + hook}}
+	}
+	if hc.GetURL() != hook {
+		return []Proof{{"github webhook", false, "goes to " + hc.GetURL(), "set it to " + hook}}
+	}
+	list, _, err := asApp.Apps.ListHookDeliveries(ctx, &github.ListCursorOptions{PerPage: 20})
+	if err != nil {
+		return []Proof{{"github webhook", false, err.Error(), "its deliveries cannot be listed"}}
+	}
+	bad := 0
+	for _, d := range list {
+		if code := d.GetStatusCode(); code < 200 || code > 299 {
+			bad++
+		}
+	}
+	if bad > 0 {
+		return []Proof{{"github webhook", false, fmt.Sprintf("%d of the last %d deliveries were not taken, the newest: %s", bad, len(list), list[0].GetStatus()), "401: the secrets differ; else GitHub cannot reach " + hook}}
+	}
+	return []Proof{{"github webhook", true, fmt.Sprintf("goes to %s, and the last %d deliveries were taken", hook, len(list)), ""}}
+}
+
+func proveToken(ctx context.Context, cfg Config) ([]Proof, error) {
+	gh, err := cfg.open(cfg.Transport)
+	if err != nil {
+		return nil, err
+	}
+	repo, _, err := gh.WithAuthToken(cfg.Token.Reveal()).Repositories.Get(ctx, cfg.Owner, cfg.Name)
+	if err != nil {
+		return []Proof{{"github token", false, err.Error(), "give one that may read and write " + cfg.Owner + "/" + cfg.Name}}, nil
+	}
+	if !repo.GetPermissions()["push"] {
+		return []Proof{{"github token", false, "may not push to " + repo.GetFullName(), "give one with write permission"}}, nil
+	}
+	return []Proof{{"github token", true, "may push to " + repo.GetFullName(), ""}}, nil
+}

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"greenward/bot"
+	"greenward/bot/limit"
+	"greenward/bot/manifest"
+	"greenward/internal/git"
+	"greenward/internal/web"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+)
+
+// rescanEvery is how often the repositories of the App are listed again; a webhook
+// asks for it at once.
+const rescanEvery = 5 * time.Minute
+
+// front is what a server shows to the world: one webhook for every repository, the
+// set-up of the App, and the pages.
+type front struct {
+	*app
+	o    serveOptions
+	mux  *http.ServeMux
+	door *bot.Door
+
+	mu      sync.Mutex
+	webhook bot.Secret
+	ready   chan struct{}            // closed when there is an App
+	scan    chan struct{}            // asks for the repositories to be listed
+	limits  map[int64]*limit.Limiter // of the installations
+	pages   map[string]http.Handler  // of the repositories
+}
+
+// access is how the App or a token reaches GitHub, from the environment or from what
+// the set-up kept.
+func (a *app) access(o serveOptions, kept string) (cfg bot.Config, webhook bot.Secret, err error) {
+	cfg.API = o.api
+	if root := strings.TrimRight(a.host.Get("GREENWARD_GITHUB_URL"), "/"); cfg.API == "" && root != "" {
+		cfg.API = root + "/api/v3"
+	}
+	for key, to := range map[string]*int64{"GREENWARD_GITHUB_APP_ID": &cfg.App, "GREENWARD_GITHUB_INSTALLATION_ID": &cfg.Installation} {
+		if *to, err = strconv.ParseInt(cmp.Or(strings.TrimSpace(a.host.Get(key)), "0"), 10, 64); err != nil {
+			return cfg, "", usagef("serve: %s: %q is no number", key, a.host.Get(key))
+		}
+	}
+	for key, to := range map[string]*bot.Secret{"GREENWARD_GITHUB_PRIVATE_KEY": &cfg.Key, "GREENWARD_GITHUB_TOKEN": &cfg.Token, "GREENWARD_WEBHOOK_SECRET": &webhook} {
+		if *to, err = a.secret(key); err != nil {
+			return cfg, "", err
+		}
+	}
+	if cfg.App != 0 || cfg.Token != "" {
+		return cfg, webhook, nil
+	}
+	made, err := manifest.Load(kept)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cfg, webhook, nil
+	}
+	cfg.App, cfg.Key = made.ID, bot.Secret(made.Key)
+	return cfg, bot.Secret(cmp.Or(webhook.Reveal(), made.Webhook)), err
+}
+
+// secret reads KEY, or the file that KEY_FILE names.
+func (a *app) secret(key string) (bot.Secret, error) {
+	if v := a.host.Get(key); v != "" {
+		return bot.Secret(v), nil
+	}
+	file := a.host.Get(key + "_FILE")
+	if file == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", usagef("%s_FILE: %v", key, err)
+	}
+	return bot.Secret(strings.TrimSpace(string(data))), nil
+}
+
+// ownerName reads OWNER/NAME, or the address of a repository on GitHub.
+func ownerName(s string) (owner, name string, ok bool) {
+	if u, err := url.Parse(s); err == nil && u.Host != "" {
+		s = u.Path
+	} else if _, path, ssh := strings.Cut(s, ":"); ssh {
+		s = path
+	}
+	owner, name, ok = strings.Cut(strings.TrimSuffix(strings.Trim(s, "/"), ".git"), "/")
+	return owner, name, ok && owner != "" && name != "" && !strings.Contains(name, "/")
+}
+
+func (a *app) front(o serveOptions) *front {
+	f := &front{app: a, o: o, mux: http.NewServeMux(), ready: make(chan struct{}), scan: make(chan struct{}, 1), limits: map[int64]*limit.Limiter{}, pages: map[string]http.Handler{}}
+	f.door = bot.NewDoor(bot.DoorConfig{Secret: func() bot.Secret {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.webhook
+	}, Now: a.now, Installed: f.rescan})
+	f.mux.Handle("/webhook", f.door)
+	f.mux.HandleFunc("/r/{owner}/{name}/", f.page)
+	return f
+}
+
+func (f *front) rescan() {
+	select {
+	case f.scan <- struct{}{}:
+	default:
+	}
+}
+
+// setUp opens the page that makes the App, where there is none.
+func (f *front) setUp(cfg bot.Config, kept, public string) error {
+	o := manifest.Config{Path: kept, Public: public, Now: f.now, Owner: f.o.org, OnMade: func(made manifest.App) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.webhook = bot.Secret(made.Webhook)
+		close(f.ready)
+		return nil
+	}}
+	if cfg.API != "" {
+		o.API, o.Web = cfg.API, strings.TrimSuffix(strings.TrimSuffix(cfg.API, "/"), "/api/v3")
+	}
+	page, err := manifest.New(o)
+	if err != nil {
+		return usagef("serve: %v; say with --public how this server is reached", err)
+	}
+	f.mux.Handle("/setup", page.Handler())
+	f.mux.Handle("/setup/", page.Handler())
+	f.note("no GitHub App is configured; to make one, open %s", page.Link())
+	return nil
+}
+
+// limiter is the one of an installation, or of the token.
+func (f *front) limiter(dir string, installation int64) (*limit.Limiter, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l := f.limits[installation]; l != nil {
+		return l, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("keep the limits: %w", err)
+	}
+	l, err := limit.Open(filepath.Join(dir, fmt.Sprintf("limits-%d.json", installation)), limit.Rates{Gap: time.Second}, f.now)
+	if err == nil {
+		f.limits[installation] = l
+	}
+	return l, err
+}
+
+// hubs serves every repository of the App, each with a hub of its own below dir.
+func (f *front) hubs(ctx context.Context, cfg bot.Config, dir string) error {
+	g, ctx := errgroup.WithContext(ctx)
+	serving := map[string]context.CancelFunc{}
+	var mu sync.Mutex
+	for {
+		list, err := bot.Repositories(ctx, cfg)
+		if err != nil && ctx.Err() == nil {
+			zerolog.Ctx(ctx).Error().Err(err).Msg("repositories were not listed")
+		}
+		mu.Lock()
+		there := map[string]bool{}
+		for _, r := range list {
+			key := r.Owner + "/" + r.Name
+			if there[key] = true; serving[key] != nil {
+				continue
+			}
+			own, stop := context.WithCancel(ctx)
+			serving[key] = stop
+			g.Go(func() error {
+				err := f.hub(own, cfg, r, dir)
+				mu.Lock()
+				defer mu.Unlock()
+				stop()
+				delete(serving, key) // it is tried again with the next listing
+				if err != nil && ctx.Err() == nil && own.Err() == nil {
+					zerolog.Ctx(ctx).Error().Err(err).Str("repository", key).Msg("repository is not served")
+				}
+				return nil // the others go on
+			})
+		}
+		for key, stop := range serving {
+			if err == nil && !there[key] {
+				f.note("%s is not given to the App any more", key)
+				stop()
+			}
+		}
+		mu.Unlock()
+		timer := time.NewTimer(rescanEvery)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(context.Cause(ctx), g.Wait())
+		case <-timer.C:
+		case <-f.scan:
+			timer.Stop()
+		}
+	}
+}
+
+// hub serves one repository of the App.
+func (f *front) hub(ctx context.Context, cfg bot.Config, r bot.Repository, dir string) error {
+	sub := *f.app
+	sub.dir = filepath.Join(dir, r.Owner, r.Name+".git")
+	cfg.Owner, cfg.Name, cfg.Installation = r.Owner, r.Name, r.Installation
+	repo, err := git.InitBare(ctx, sub.dir, f.host)
+	if err != nil {
+		return err
+	}
+	if err := repo.SetRemote(ctx, sub.remote, r.Clone); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	f.note("serving %s/%s from %s", r.Owner, r.Name, sub.dir)
+	page, err := sub.serveHub(ctx, g, f, cfg)
+	if err != nil {
+		return errors.Join(err, g.Wait())
+	}
+	f.show(r.Owner+"/"+r.Name, page)
+	return g.Wait()
+}
+
+// show makes the pages of a repository reachable.
+func (f *front) show(name string, page http.Handler) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pages[strings.ToLower(name)] = http.StripPrefix("/r/"+name, page)
+}
+
+// page finds the pages of a repository.
+func (f *front) page(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	page := f.pages[strings.ToLower(r.PathValue("owner")+"/"+r.PathValue("name"))]
+	f.mu.Unlock()
+	if page == nil {
+		http.NotFound(w, r)
+		return
+	}
+	page.ServeHTTP(w, r)
+}
+
+// meter tells the door's figures.
+type meter struct{ door *bot.Door }
+
+// Samples are the deliveries by outcome.
+func (m meter) Samples() []web.Sample {
+	var list []web.Sample
+	for outcome, n := range m.door.Stats().Deliveries {
+		list = append(list, web.Sample{Name: "greenward_webhook_deliveries_total", Help: "Deliveries of GitHub.", Labels: map[string]string{"outcome": outcome}, Value: float64(n)})
+	}
+	return list
+}
