@@ -71,13 +71,17 @@ func TestForcedRefsAreNoticedAndRestored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	earlier := taken
+	if taken, err = claims.Renew(t.Context(), taken); err != nil {
+		t.Fatal(err)
+	}
 	look(g)
 	ref := "refs/greenward/claims/run/a/_"
 	for name, one := range map[string]struct{ ref, to, want string }{
 		"rewound log":    {string(git.QueueLog), first, second},
 		"forged log":     {string(git.QueueLog), commit("mine"), second},
 		"deleted ledger": {string(git.Notes), "", first},
-		"old claim":      {ref, string(claim.Commit), string(taken.Commit)},
+		"old claim":      {ref, string(earlier.Commit), string(taken.Commit)},
 		"no claim":       {ref, first, string(taken.Commit)},
 		"stolen claim":   {ref, commit("claim\n\nTask: run/a\nClaim: 0123456789ab\nGeneration: 2\nBeat: 3\nHolder: mallory"), string(taken.Commit)},
 	} {
