@@ -10,7 +10,7 @@ import (
 )
 
 // Window is how many samples of a lane count.
-const Window = 20
+const Window = 40
 
 // A lane is gated for no fewer than leastBad bad samples, and one with fewer
 // than leastSeen samples is taken to have that many.

@@ -151,7 +151,11 @@ func (r *Real) fill(ctx context.Context, h *realHub) error {
 	if err != nil {
 		return err
 	}
-	tree, err := h.EditTree(git.EmptyTree, []git.Edit{{Path: config.File, Hash: policy}, {Path: "src/begin.txt", Hash: policy}})
+	begin, err := h.WriteBlob([]byte("begin\n"))
+	if err != nil {
+		return err
+	}
+	tree, err := h.EditTree(git.EmptyTree, []git.Edit{{Path: config.File, Hash: policy}, {Path: "src/begin.txt", Hash: begin}})
 	if err != nil {
 		return err
 	}
