@@ -1,15 +1,21 @@
 package queue
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/journal"
+	"greenward/internal/verify"
 )
 
 const gatedPair = "queue: {policy: gated, slots: 2}\nchecks: [{name: test, run: \"true\"}]\n"
@@ -241,5 +247,65 @@ func TestStackWaitsForWhatItStandsOn(t *testing.T) {
 	w.wantLanded(w.land(), "2below landed", "1above landed")
 	if w.git("rev-list", "--count", base+"..main") != "2" {
 		t.Error("the commits below landed twice")
+	}
+}
+
+// hanging is a Judge whose check times out wherever a file of that name is.
+type hanging struct {
+	world *world
+	mu    sync.Mutex
+	tries map[git.Hash]int
+}
+
+func (h *hanging) Judge(_ context.Context, s verify.Subject, checks []config.Check, again bool) (verify.Report, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c, err := h.world.hub.Commit(s.Commit)
+	if err != nil {
+		return verify.Report{}, err
+	}
+	o := verify.Outcome{Check: checks[0].Name, Required: true, Verdict: verify.Passed, Runs: 1, Passes: 1, Evidence: []string{"key"}}
+	if _, err := h.world.hub.File(c.Tree, "hangs"); err == nil {
+		if again || h.tries[c.Tree] == 0 {
+			h.tries[c.Tree]++
+		}
+		o.Verdict, o.Passes, o.Timeouts, o.Why = verify.Unknown, 0, h.tries[c.Tree], "no end within its timeout"
+	}
+	return verify.Report{Tree: c.Tree, Outcomes: []verify.Outcome{o}}, nil
+}
+
+// A change that makes a check hang twice, where its base does not, has failed it;
+// the others do not wait for it.
+func TestQ48AHeadThatHangsLeavesAndTheOthersLand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]string{".greenward.yml": gatedPair})
+	w.lander.Judge = &hanging{world: w, tries: map[git.Hash]int{}}
+	base := w.git("rev-parse", "main")
+	w.branch("1good", base, "good", map[string]string{"a": "1\n"})
+	w.branch("2hangs", base, "hangs", map[string]string{"hangs": "1\n"})
+	w.branch("3good", base, "good", map[string]string{"b": "1\n"})
+	got := w.land()
+	slices.SortFunc(got, func(a, b journal.Decision) int { return strings.Compare(a.Entry, b.Entry) })
+	w.wantLanded(got, "1good landed", "2hangs ejected checks", "3good landed")
+	if !strings.Contains(*got[1].Detail, "times, and its base passes") {
+		t.Errorf("detail %q", *got[1].Detail)
+	}
+}
+
+// A lane that floods the queue does not keep the others waiting: the first entry of
+// every lane comes before the second of any, and priority before both.
+func TestLanesAreServedFairly(t *testing.T) {
+	t.Parallel()
+	var list []Waiting
+	for i, lane := range []string{"flood", "flood", "flood", "calm", "flood", "other"} {
+		list = append(list, Waiting{Entry: fmt.Sprint(lane, i), Lane: lane, Priority: usualPriority})
+	}
+	list[4].Priority = 0
+	var got []string
+	for _, w := range fair(list) {
+		got = append(got, w.Entry)
+	}
+	if diff := cmp.Diff([]string{"flood4", "flood0", "calm3", "other5", "flood1", "flood2"}, got); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
 	}
 }

@@ -71,7 +71,14 @@ func (w *world) round() {
 		w.rt.Fatalf("%d tests for %d changes over %d slots", len(tests), len(w.waiting), w.slots)
 	}
 	var results []Result
+	hot := map[int]bool{}
 	for _, test := range tests {
+		if test.Why == "isolated" && slices.ContainsFunc(test.Set[len(test.Set)-test.length:], func(id string) bool { return len(w.hot[id]) > 0 }) {
+			hot[test.column] = true
+		}
+		if len(hot) > 1 {
+			w.rt.Fatalf("changes of one path are searched side by side: %+v", tests)
+		}
 		w.tests++
 		key := fmt.Sprint(test.Base, test.Set)
 		if w.flake == 0 && w.seen[key] {

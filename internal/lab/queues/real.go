@@ -19,7 +19,8 @@ import (
 
 // Real lands the same changes with a real check command: through greenward's
 // lander, and as two other designs would, with the same slots, workspaces and
-// ledger. The check takes a third of a second and fails on every broken file.
+// ledger. The check waits for a second and a half, as one would for a machine elsewhere, and
+// fails on every broken file.
 type Real struct {
 	Dir     string // required: an empty directory
 	Env     git.HubInput
@@ -53,7 +54,7 @@ type realChange struct {
 	bad  bool
 }
 
-const realPolicy = `checks: [{name: test, run: "sleep 0.3; ! grep -rq BROKEN src"}]
+const realPolicy = `checks: [{name: test, run: "sleep 1.5; ! grep -rq BROKEN src"}]
 queue: {policy: gated, slots: %d}
 `
 
