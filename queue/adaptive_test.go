@@ -101,7 +101,7 @@ func TestLaneOverBudgetIsGatedAndTheOthersAreNot(t *testing.T) {
 	// It recovers when what it brings passes again; a new process goes on from the log.
 	w.lander = w.newLander(w.hub)
 	w.lander.Judge = j
-	for i := range 25 {
+	for i := range 32 {
 		w.by("wild", 20+i, nil)
 	}
 	w.land()

@@ -29,7 +29,6 @@ type blame struct {
 	size     int
 	evidence []string
 	detail   string
-	check    string
 }
 
 // landing is a set that lands as it was tested.
@@ -131,8 +130,8 @@ func (s State) build(now time.Time) (State, []Effect) {
 		return s, s.wake(now)
 	}
 	for _, class := range []string{classSmoke, classFull} {
-		input, any := s.input(class)
-		if !any {
+		input, some := s.input(class)
+		if !some {
 			continue
 		}
 		one := s.search[class]
@@ -216,7 +215,7 @@ func fair(list []Waiting) []Waiting {
 
 // alone is a round on a red main: entries that were not built on it yet, each
 // for itself.
-func (one search) alone(in plan.Input) []plan.Test {
+func (one *search) alone(in plan.Input) []plan.Test {
 	var tests []plan.Test
 	for _, item := range in.Items {
 		if len(tests) < max(in.Slots, 1) && string(one.tried[item.ID]) != in.Base {
@@ -234,26 +233,10 @@ func (s State) learn(b Built, now time.Time) State {
 	s.busy = ""
 	one := s.search[b.Class]
 	one.landed = nil
-	results := make([]plan.Result, len(b.Results))
-	one.blame = maps.Clone(one.blame)
-	if one.blame == nil {
-		one.blame = map[string]blame{}
-	}
-	for i, r := range b.Results {
-		results[i] = r.Result
+	results := one.collect(b)
+	for _, r := range results {
 		for _, id := range r.Left {
 			delete(s.sound, id) // it is looked at again before it is built again
-		}
-		if r.Flake > 0 {
-			one.flake = r.Flake
-		}
-		if r.Verdict != plan.Failed {
-			continue
-		}
-		for _, m := range r.Merged {
-			if had, ok := one.blame[m.Entry]; !ok || len(r.Merged) <= had.size {
-				one.blame[m.Entry] = blame{size: len(r.Merged), evidence: r.Evidence, detail: r.Detail}
-			}
 		}
 	}
 	if b.Results[0].Test.Why == "alone" {
@@ -268,7 +251,11 @@ func (s State) learn(b Built, now time.Time) State {
 		at := slices.IndexFunc(b.Results, func(r BuiltTest) bool {
 			return r.Verdict == plan.Passed && r.Test.Base == out.Landed.Base && len(r.Merged) > 0 && slices.Equal(entries(r.Merged), out.Landed.Set)
 		})
-		if at < 0 || !s.passed(b.Results[at], b.Class, &one, now) {
+		ok := at >= 0
+		if ok {
+			s, ok = s.passed(b.Results[at], b.Class, &one, now)
+		}
+		if !ok {
 			return s.with(b.Class, one) // the next Read of the search voids it
 		}
 	}
@@ -289,6 +276,30 @@ func (s State) learn(b Built, now time.Time) State {
 	return s.with(b.Class, one)
 }
 
+// collect takes what the tests of a round say of who is to blame and of flakes.
+func (one *search) collect(b Built) []plan.Result {
+	results := make([]plan.Result, len(b.Results))
+	one.blame = maps.Clone(one.blame)
+	if one.blame == nil {
+		one.blame = map[string]blame{}
+	}
+	for i, r := range b.Results {
+		results[i] = r.Result
+		if r.Flake > 0 {
+			one.flake = r.Flake
+		}
+		if r.Verdict != plan.Failed {
+			continue
+		}
+		for _, m := range r.Merged {
+			if had, ok := one.blame[m.Entry]; !ok || len(r.Merged) <= had.size {
+				one.blame[m.Entry] = blame{size: len(r.Merged), evidence: r.Evidence, detail: r.Detail}
+			}
+		}
+	}
+	return results
+}
+
 // learnAlone takes in a round on a red main: what passes mends it; what fails
 // tells nothing.
 func (s State) learnAlone(b Built, one search, now time.Time) State {
@@ -299,8 +310,9 @@ func (s State) learnAlone(b Built, one search, now time.Time) State {
 	landed := false
 	for _, r := range b.Results {
 		if !landed && r.Verdict == plan.Passed && len(r.Merged) == 1 {
-			landed = s.passed(r, b.Class, &one, now)
-			continue
+			if s, landed = s.passed(r, b.Class, &one, now); landed {
+				continue
+			}
 		}
 		for _, id := range r.Test.Set {
 			one.tried[id] = git.Hash(r.Test.Base)
@@ -319,12 +331,12 @@ func entries(merged []Merged) []string {
 
 // passed takes up a set that passed: as it was tested where main is its base,
 // else, unless that is asked for, as proven.
-func (s *State) passed(r BuiltTest, class string, one *search, now time.Time) bool {
+func (s State) passed(r BuiltTest, class string, one *search, now time.Time) (State, bool) {
 	var set []Waiting
 	for _, m := range r.Merged {
 		w, ok := s.waits(m.Entry)
 		if !ok {
-			return false // it moved or went meanwhile: what was tested is not what would land
+			return s, false // it moved or went meanwhile: what was tested is not what would land
 		}
 		w.Gate = s.sound[m.Entry].gate
 		set = append(set, w)
@@ -332,7 +344,7 @@ func (s *State) passed(r BuiltTest, class string, one *search, now time.Time) bo
 	base := git.Hash(r.Test.Base)
 	exact := base == s.main && s.tip == s.main
 	if !exact && s.strict {
-		return false
+		return s, false
 	}
 	s.proven = maps.Clone(s.proven)
 	if s.proven == nil {
@@ -345,17 +357,17 @@ func (s *State) passed(r BuiltTest, class string, one *search, now time.Time) bo
 			p.gate.Class = class
 		}
 		if exact {
-			*s = s.land(m, set[i], p, now).taken(m.Entry)
+			s = s.land(m, set[i], p, now).taken(m.Entry)
 		} else {
 			s.proven[m.Entry] = p
 		}
 	}
 	if exact {
 		one.landed = &landing{tip: tip}
-		return true
+		return s, true
 	}
 	one.state = one.state.Proven() // it lands in this pass, among others
-	return true
+	return s, true
 }
 
 // waits finds an entry that waits and has not been decided in this pass.

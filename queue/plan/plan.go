@@ -92,7 +92,7 @@ type Outcome struct {
 }
 
 // State is what is known of the changes that wait. Its zero value knows nothing.
-type State struct {
+type State struct { //nolint:recvcheck // a value to its callers; what fills a new one works on that
 	in       Input
 	good     bool // the base is good
 	failed   int  // runs of the base that failed
@@ -189,59 +189,70 @@ func (c chain) refresh(known map[string]Item, sunk map[string]bool, void bool) c
 func (s State) Next() (State, []Test) {
 	s.arrange()
 	n := s.noise()
-	var tests []Test
-	asked := false
-	add := func(column, length int) {
-		c, why := s.main, "union"
-		if column >= 0 {
-			c, why = s.columns[column], "isolated"
-		}
-		if length < 0 || length == 0 && asked {
-			return
-		}
-		asked = asked || length == 0
-		var set []string
-		if length > 0 {
-			set = c.test(length)
-		}
-		switch {
-		case length == 0:
-			if why = "base"; s.failed > 0 {
-				why = WhyAgain
-			}
-		case slices.ContainsFunc(c.fails, func(f fail) bool { return f.length == length }):
-			why = WhyAgain
-		case column < 0 && !s.isolated:
-			if why = "batch"; len(c.fails) > 0 || length < len(c.items) {
-				why = "prefix"
-			}
-		}
-		base := s.in.Base
-		if len(c.fails) > 0 {
-			base = cmp.Or(c.base, base)
-		}
-		tests = append(tests, Test{Base: base, Set: set, Why: why, column: column, length: length})
-	}
+	r := asked{state: s}
 	if !s.isolated {
 		for _, m := range s.main.prefixes(s.in.Slots, n, MaxSet) {
-			add(-1, m)
+			r.add(-1, m)
 		}
-		if spare := s.in.Slots - len(tests); spare > 0 && len(s.columns) > 0 && len(s.columns[0].items) > 0 {
+		if spare := s.in.Slots - len(r.tests); spare > 0 && len(s.columns) > 0 && len(s.columns[0].items) > 0 {
 			for _, m := range s.columns[0].prefixes(spare, n, MaxSet) {
-				add(0, m)
+				r.add(0, m)
 			}
 		}
-		return s, tests
+		return s, r.tests
 	}
 	if len(s.main.items) > 0 {
-		add(-1, s.main.best(n, MaxSet))
+		r.add(-1, s.main.best(n, MaxSet))
 	}
 	for i, c := range s.columns {
 		if len(c.items) > 0 {
-			add(i, c.best(n, MaxSet))
+			r.add(i, c.best(n, MaxSet))
 		}
 	}
-	return s, tests
+	return s, r.tests
+}
+
+// asked are the tests of a round; the base is asked for once.
+type asked struct {
+	state State
+	base  bool
+	tests []Test
+}
+
+// add asks for a prefix of a column, or of the main chain.
+func (r *asked) add(column, length int) {
+	if length < 0 || length == 0 && r.base {
+		return
+	}
+	c := r.state.main
+	if column >= 0 {
+		c = r.state.columns[column]
+	}
+	t := Test{Base: r.state.in.Base, Why: r.state.why(c, column, length), column: column, length: length}
+	if r.base = r.base || length == 0; length > 0 {
+		t.Set = c.test(length)
+	}
+	if len(c.fails) > 0 {
+		t.Base = cmp.Or(c.base, t.Base)
+	}
+	r.tests = append(r.tests, t)
+}
+
+// why names the reason for a test.
+func (s State) why(c chain, column, length int) string {
+	switch {
+	case length == 0 && s.failed > 0, slices.ContainsFunc(c.fails, func(f fail) bool { return f.length == length }):
+		return WhyAgain
+	case length == 0:
+		return "base"
+	case column >= 0:
+		return "isolated"
+	case s.isolated:
+		return "union"
+	case len(c.fails) > 0 || length < len(c.items):
+		return "prefix"
+	}
+	return "batch"
 }
 
 func (s State) noise() noise {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -94,7 +95,7 @@ func times(most float64) ([]float64, error) {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
-		for _, word := range strings.Fields(line) {
+		for word := range strings.FieldsSeq(line) {
 			n, err := strconv.Atoi(word)
 			if err != nil {
 				return nil, fmt.Errorf("read the arrivals: %w", err)
@@ -253,8 +254,8 @@ func (w *trace) green() {
 }
 
 func (w *trace) placeOf(entry string) int {
-	for i := len(w.line) - 1; i >= 0; i-- {
-		if w.commits[w.line[i]].entry == entry {
+	for i, h := range slices.Backward(w.line) {
+		if w.commits[h].entry == entry {
 			return i
 		}
 	}
