@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -165,7 +164,10 @@ func parseTool(w *wireTool) (Tool, error) {
 }
 
 func validName(name string) bool {
-	return regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`).MatchString(name)
+	odd := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
+	}
+	return name != "" && len(name) <= 64 && strings.IndexFunc(name, odd) < 0
 }
 
 // checkOrder holds a conversation to its rules: the system speaks first and
