@@ -32,7 +32,7 @@ type fleet struct {
 type fleetResult struct {
 	calls   int
 	took    time.Duration
-	cpu     time.Duration // of this process, server and all
+	cpu     time.Duration   // of this process, server and all
 	added   []time.Duration // per turn, beyond the model's own latency
 	peakRSS int64
 }
@@ -47,8 +47,18 @@ func (f fleet) Reply(r modeltest.Request) modeltest.Reply {
 	if n >= f.turns {
 		reply = modeltest.Use(modeltest.NewCall("end", args{}))
 	}
-	reply.Latency = f.latency
+	var agent int
+	if _, err := fmt.Sscanf(r.FirstUser(), "Task run/w-%d", &agent); err != nil {
+		return modeltest.Say("who asks?")
+	}
+	reply.Latency = f.delay(agent, n)
 	return reply
+}
+
+// delay is what the model takes for a turn: between half the latency and half as
+// much again, so that the agents do not march in step.
+func (f fleet) delay(agent, turn int) time.Duration {
+	return f.latency/2 + f.latency*time.Duration((agent*7919+turn*104729)%1000)/1000
 }
 
 func (f fleet) run(b *testing.B) fleetResult {
@@ -71,10 +81,10 @@ func (f fleet) run(b *testing.B) fleetResult {
 	for i := range f.agents {
 		name := fmt.Sprintf("w-%03d", i)
 		loop, closeAll := f.loop(b, loopInput{dir: filepath.Join(state, "files", name), name: name, state: state, group: group})
-		timed := &timedClient{to: account.Client(client, "run/"+name, false), latency: f.latency}
+		timed := &timedClient{to: account.Client(client, "run/"+name, false), delay: func(turn int) time.Duration { return f.delay(i, turn) }}
 		loop.Client = timed
 		wg.Go(func() {
-			if cut, err := loop.Run(b.Context(), "Task run/x: edit the files"); err != nil || cut != "" {
+			if cut, err := loop.Run(b.Context(), "Task run/"+name+": edit the files"); err != nil || cut != "" {
 				b.Error(cut, err)
 			}
 			closeAll()
@@ -135,19 +145,21 @@ func (f fleet) loop(b *testing.B, in loopInput) (*Loop, func()) {
 // timedClient measures a turn: from one reply to the next, less the model's own
 // time.
 type timedClient struct {
-	to      model.Client
-	latency time.Duration
-	last    time.Time
-	added   []time.Duration
+	to    model.Client
+	delay func(turn int) time.Duration
+	turns int
+	last  time.Time
+	added []time.Duration
 }
 
 func (c *timedClient) Complete(ctx context.Context, r model.Request) (model.Reply, error) {
 	reply, err := c.to.Complete(ctx, r)
 	now := time.Now()
 	if !c.last.IsZero() {
-		c.added = append(c.added, now.Sub(c.last)-c.latency)
+		c.added = append(c.added, now.Sub(c.last)-c.delay(c.turns))
 	}
 	c.last = now
+	c.turns++
 	return reply, err
 }
 
