@@ -77,7 +77,24 @@ func (a *assignment) fork(ctx context.Context) (git.Hash, []git.Commit, error) {
 		}
 		own, at = append(own, commit), hash
 	}
+	if marked, err := a.marked(ctx, base, own); marked || err != nil {
+		return base, nil, err
+	}
 	return base, own, nil
+}
+
+// marked reports whether one of the mind's own commits holds conflict markers that
+// were not there before: such a line of commits lands as one, as it is in the end.
+func (a *assignment) marked(ctx context.Context, base git.Hash, own []git.Commit) (bool, error) {
+	before := base
+	for _, commit := range own {
+		paths, err := a.newMarkers(ctx, before, commit.Hash)
+		if err != nil || len(paths) > 0 {
+			return len(paths) > 0, err
+		}
+		before = commit.Hash
+	}
+	return false, nil
 }
 
 // keep writes one of the mind's own commits anew onto parent: same files, its

@@ -180,31 +180,39 @@ func (a *assignment) conflictsLeft(ctx context.Context) (string, error) {
 
 // markersLeft names files that hold conflict markers which the base did not have.
 func (a *assignment) markersLeft(ctx context.Context) (string, error) {
-	paths, err := a.ws.Repo().ChangedPaths(ctx, a.ws.Base, a.tree)
-	if err != nil {
+	bad, err := a.newMarkers(ctx, a.ws.Base, a.tree)
+	if err != nil || len(bad) == 0 {
 		return "", err
+	}
+	return fmt.Sprintf("not handed off: conflict markers in %s. Settle each conflict, remove the marker lines, then hand off again.", quoteAll(bad)), nil
+}
+
+// newMarkers are the files that hold conflict markers in one tree and not in the
+// one before.
+func (a *assignment) newMarkers(ctx context.Context, from, to git.Hash) ([]string, error) {
+	repo := a.ws.Repo()
+	paths, err := repo.ChangedPaths(ctx, from, to)
+	if err != nil {
+		return nil, err
 	}
 	var bad []string
 	for _, path := range paths {
-		now, err := a.ws.Repo().File(a.tree, path)
+		now, err := repo.File(to, path)
 		if errors.Is(err, git.ErrNotFound) || err == nil && !hasMarkers(now) {
 			continue
 		}
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		before, err := a.ws.Repo().File(a.ws.Base, path)
+		before, err := repo.File(from, path)
 		if err != nil && !errors.Is(err, git.ErrNotFound) {
-			return "", err
+			return nil, err
 		}
 		if !hasMarkers(before) {
 			bad = append(bad, path)
 		}
 	}
-	if len(bad) == 0 {
-		return "", nil
-	}
-	return fmt.Sprintf("not handed off: conflict markers in %s. Settle each conflict, remove the marker lines, then hand off again.", quoteAll(bad)), nil
+	return bad, nil
 }
 
 // hasMarkers reports whether text holds a whole conflict as git writes it: all
