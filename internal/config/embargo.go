@@ -102,6 +102,9 @@ func (q Queue) Embargoed(now time.Time) (until time.Time, why string) {
 	for range len(windows) + 1 {
 		more := false
 		for _, w := range windows {
+			if at.Sub(now) > 7*24*time.Hour { // windows that follow each other for ever
+				break
+			}
 			if end, covered := w.Covers(at); covered && end.After(until) {
 				if why == "" {
 					why = w.String()
@@ -109,7 +112,7 @@ func (q Queue) Embargoed(now time.Time) (until time.Time, why string) {
 				until, at, more = end, end, true
 			}
 		}
-		if !more || at.Sub(now) > 7*24*time.Hour { // windows that follow each other for ever
+		if !more {
 			break
 		}
 	}
