@@ -82,6 +82,9 @@ func showLand(w io.Writer, r lab.LandReport) {
 		if times, rival := r.Ratios[run.Name]; rival {
 			ratio = fmt.Sprintf("  (greenward: %.2f times)", times)
 		}
+		if run.Last > 0 && r.Changes >= 10*r.Batch {
+			ratio += fmt.Sprintf("  second tenth %.0f/s, last tenth %.0f/s", run.First, run.Last)
+		}
 		line(w, "%-28s %6d landed %8.2f s %8.0f/s %7.2f ms CPU each%s", run.Name, run.Landed, run.Seconds, run.PerSecond, run.CPU, ratio)
 	}
 	line(w, "merges: %d spliced, %d by the long-lived git, %d by a git each", r.Merges.Spliced, r.Merges.Session, r.Merges.Single)

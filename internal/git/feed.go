@@ -23,8 +23,13 @@ type Feed struct {
 	p    *proc.Process // nil: none runs
 }
 
-// maxFed is the largest file that a Feed keeps for its reader.
-const maxFed = 1 << 20
+// Bounds of what a Feed keeps for its reader: of one file, of all files that one
+// call brings, and how many of them it asks for.
+const (
+	maxFed      = 1 << 20
+	maxFedAll   = 64 << 20
+	maxFedFiles = 2_000
+)
 
 // Feed is a feed of the repository's memory.
 func (r *Repo) Feed() *Feed { return &Feed{repo: r} }
@@ -71,7 +76,7 @@ func (f *Feed) Bring(ctx context.Context, heads []Hash) error {
 		}
 		level = below
 	}
-	blobs, err := f.fetch(ctx, files)
+	blobs, err := f.fetch(ctx, files[:min(len(files), maxFedFiles)])
 	f.repo.kept.hold(blobs)
 	return err
 }
@@ -155,7 +160,7 @@ func (f *Feed) fetch(ctx context.Context, list []Hash) (map[Hash]object, error) 
 	if _, err := io.WriteString(f.p.Stdin, ask.String()+"flush\n"); err != nil {
 		return nil, errors.Join(fmt.Errorf("ask git for objects: %w", err), f.Close())
 	}
-	blobs := map[Hash]object{}
+	blobs, size := map[Hash]object{}, 0
 	for range asked {
 		h, o, err := f.read()
 		if err != nil {
@@ -164,7 +169,9 @@ func (f *Feed) fetch(ctx context.Context, list []Hash) (map[Hash]object, error) 
 		switch {
 		case o.data == nil:
 		case o.kind == plumbing.BlobObject:
-			blobs[h] = o
+			if size += len(o.data); size <= maxFedAll {
+				blobs[h] = o
+			}
 		default:
 			f.repo.kept.keep(h, o.kind, o.data)
 		}

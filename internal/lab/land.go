@@ -29,7 +29,8 @@ type Land struct {
 	Now      func() time.Time
 	Say      func(format string, args ...any)
 
-	heads []prepared
+	heads  []prepared
+	landed []time.Time // by the run that is measured, where it tells
 }
 
 // way lands the changes on a repository: what it returns does so, and tells how many.
@@ -72,6 +73,12 @@ type LandRun struct {
 	Seconds   float64 `json:"seconds"`
 	PerSecond float64 `json:"per_second"`
 	CPU       float64 `json:"cpu_ms"` // of this process and its children, a landing
+
+	// First and Last are landings/s of the second and the last tenth, where a way
+	// tells when each landed. The first tenth reads what history there is.
+	First float64 `json:"first_tenth,omitempty"`
+	Last  float64 `json:"last_tenth,omitempty"`
+
 	tree      git.Hash
 }
 
@@ -269,6 +276,8 @@ func (l *Land) measure(ctx context.Context, base *git.Repo, w way, out *LandRepo
 		return run, err
 	}
 	took := l.Now().Sub(began)
+	run.First, run.Last = tenth(l.landed, 1), tenth(l.landed, 9)
+	l.landed = nil
 	run.Seconds, run.PerSecond = took.Seconds(), float64(run.Landed)/took.Seconds()
 	run.CPU = float64((cpuTime() - cpu).Microseconds()) / 1000 / float64(max(run.Landed, 1))
 	tip, err := repo.Resolve("refs/heads/main")
@@ -277,6 +286,15 @@ func (l *Land) measure(ctx context.Context, base *git.Repo, w way, out *LandRepo
 	}
 	run.tree, err = repo.TreeOf(tip)
 	return run, err
+}
+
+// tenth is how many a second landed in the n-th tenth, counted from 0.
+func tenth(at []time.Time, n int) float64 {
+	from, to := len(at)*n/10, len(at)*(n+1)/10
+	if to-from < 2 {
+		return 0
+	}
+	return float64(to-1-from) / max(at[to-1].Sub(at[from]).Seconds(), 1e-6)
 }
 
 // cpuTime is what this process and its ended children have used.
@@ -318,6 +336,7 @@ func (l *Land) ours(volatile bool) func(context.Context, *git.Repo, *LandReport)
 			for _, d := range landing.Entries {
 				if d.State == journal.Landed {
 					landed++
+					l.landed = append(l.landed, d.At)
 				}
 			}
 			if volatile {
