@@ -124,10 +124,13 @@ func (a *ahead) next(from int) (int, []git.Hash) {
 		return len(a.list), nil
 	}
 	var step []git.Hash
-	for from = max(from, a.now); from < len(a.list) && len(step) < aheadStep; from++ {
+	if from <= a.now { // overtaken: what comes at once is read sooner by whoever takes it up
+		from = a.now + aheadStep
+	}
+	for ; from < len(a.list) && len(step) < aheadStep; from++ {
 		if w := a.list[from]; !a.read[w.Head] && !w.Landed {
 			step = append(step, w.Head)
 		}
 	}
-	return from, step
+	return min(from, len(a.list)), step
 }
