@@ -16,12 +16,13 @@ type landOptions struct {
 	changes, batch int
 	same           float64
 	noAudit        bool
+	long           int
 }
 
 func labLandCommand() command {
 	return command{
 		name: "lab land", args: "--repo PATH", summary: "measure landing on a copy of a real repository, beside scripts and fast-import",
-		example: "greenward lab land --repo ~/project --changes 2000 --batch 50\ngreenward lab land --repo ~/project --changes 500 --batch 1 --same-file 0.1 --json",
+		example: "greenward lab land --repo ~/project --changes 2000 --batch 50\ngreenward lab land --repo ~/project --changes 500 --batch 1 --same-file 0.1 --json\ngreenward lab land --repo ~/project --changes 100000 --long 5000",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 			var o landOptions
 			fs.StringVar(&o.repo, "repo", "", "the `PATH` of the repository to copy; it is only read")
@@ -29,12 +30,13 @@ func labLandCommand() command {
 			fs.IntVar(&o.changes, "changes", 2000, "changes to land")
 			fs.IntVar(&o.batch, "batch", 50, "landings a transaction")
 			fs.Float64Var(&o.same, "same-file", 0, "`SHARE` of the changes that touch a file another one touches")
+			fs.IntVar(&o.long, "long", 0, "instead: land in rounds of `N` that wait at once, maintain the hub between them, and compare the first with the last")
 			fs.BoolVar(&o.noAudit, "no-audit", false, "do not recompute what was landed")
 			return func(ctx context.Context, args []string) error {
 				if err := noArgs(args); err != nil {
 					return err
 				}
-				if o.repo == "" || o.changes < 1 || o.batch < 1 || o.same < 0 || o.same > 0.5 {
+				if o.repo == "" || o.changes < 1 || o.batch < 1 || o.long < 0 || o.same < 0 || o.same > 0.5 {
 					return usagef("lab land: --repo, at least one change and a batch, and a --same-file of at most 0.5 are wanted")
 				}
 				return a.labLand(ctx, o)
@@ -62,6 +64,17 @@ func (a *app) labLand(ctx context.Context, o landOptions) error {
 		return err
 	}
 	l := &lab.Land{Source: source, Main: main, Dir: dir, Changes: o.changes, Batch: o.batch, SameFile: o.same, Audit: !o.noAudit, Now: a.now, Say: a.note}
+	if o.long > 0 {
+		report, err := l.Long(ctx, o.long)
+		if err != nil {
+			return err
+		}
+		return a.print(report, func(w io.Writer) {
+			line(w, "%d landings in rounds of %d: %.0f/s in the second tenth, %.0f/s in the last: %.2f times as long; maintenance %.0f s beside %.0f s of landing",
+				report.Changes, report.Round, report.First, report.Last, report.First/report.Last, report.Tending, report.Landing)
+			line(w, "the hub's objects have %d bytes, freshly packed %d: %.2f times", report.Bytes, report.Repacked, float64(report.Bytes)/float64(report.Repacked))
+		})
+	}
 	report, err := l.Run(ctx)
 	if err != nil {
 		return err

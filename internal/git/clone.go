@@ -29,3 +29,14 @@ func (r *Repo) CloneBare(ctx context.Context, dir string, main Hash) (*Repo, err
 	}
 	return Open(ctx, dir, r.host)
 }
+
+// Repack puts everything that refs reach into one pack, as git packs a repository
+// that is new to it, and drops the rest. It is for copies that nobody borrows from.
+func (r *Repo) Repack(ctx context.Context) error {
+	for _, args := range [][]string{{"repack", "-a", "-d", "-q"}, {"prune", "--expire=now"}} {
+		if _, err := r.git(ctx, args...); err != nil {
+			return fmt.Errorf("repack %q: %w", r.dir, err)
+		}
+	}
+	return nil
+}

@@ -79,7 +79,7 @@ type LandRun struct {
 	First float64 `json:"first_tenth,omitempty"`
 	Last  float64 `json:"last_tenth,omitempty"`
 
-	tree      git.Hash
+	tree git.Hash
 }
 
 // Run prepares, lands in every way, and reports.
@@ -312,18 +312,8 @@ func cpuTime() time.Duration {
 // ours lands through the queue, from refs as any git client pushes them.
 func (l *Land) ours(volatile bool) func(context.Context, *git.Repo, *LandReport) (func() (int, error), error) {
 	return func(ctx context.Context, repo *git.Repo, out *LandReport) (func() (int, error), error) {
-		var updates []git.RefUpdate
-		for _, p := range l.heads {
-			ref, err := git.QueueRef(p.name)
-			if err != nil {
-				return nil, err
-			}
-			updates = append(updates, git.RefUpdate{Ref: ref, New: p.head})
-		}
-		for part := range slices.Chunk(updates, 500) {
-			if err := repo.Transact(ctx, "lab", part); err != nil {
-				return nil, err
-			}
+		if err := l.offer(ctx, repo, l.heads); err != nil {
+			return nil, err
 		}
 		hub := &git.Hub{Repo: repo}
 		lander := &queue.Lander{Hub: hub, Now: l.Now, By: "lab", Batch: l.Batch, Volatile: volatile}
