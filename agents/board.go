@@ -80,7 +80,12 @@ func OpenTasks(repo *git.Repo, main git.Hash, run string) (Board, error) {
 func (b *Board) breakCycles() {
 	after := map[string][]string{}
 	for _, t := range b.Tasks {
-		after[t.ID] = t.After
+		if len(t.After) > 0 {
+			after[t.ID] = t.After
+		}
+	}
+	if len(after) == 0 {
+		return
 	}
 	b.Tasks = slices.DeleteFunc(b.Tasks, func(t Task) bool {
 		if !reaches(after, t.ID) {
@@ -113,18 +118,17 @@ func reaches(after map[string][]string, id string) bool {
 // The order is by priority, then by id. The caller must not change the list.
 func (b Board) Ready() []Task { return b.ready }
 
-// order sorts a board that was read and finds what is ready.
+// order sorts the rest of a board whose tasks are sorted, and finds what is ready.
 func (b *Board) order() {
 	b.breakCycles()
-	slices.SortFunc(b.Tasks, func(a, b Task) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(b.Goals, func(a, b Goal) int { return cmp.Compare(a.Planner, b.Planner) })
 	slices.SortFunc(b.Malformed, func(a, b *MalformedError) int { return cmp.Compare(a.Path, b.Path) })
-	for _, t := range b.Tasks {
-		if !slices.ContainsFunc(t.After, b.IsOpen) {
-			b.ready = append(b.ready, t)
+	b.ready = make([]Task, 0, len(b.Tasks))
+	for priority := range 10 { // tasks are in the order of their ids already
+		for _, t := range b.Tasks {
+			if t.Priority == priority && !slices.ContainsFunc(t.After, b.IsOpen) {
+				b.ready = append(b.ready, t)
+			}
 		}
 	}
-	slices.SortStableFunc(b.ready, func(x, y Task) int {
-		return cmp.Or(cmp.Compare(x.Priority, y.Priority), cmp.Compare(x.ID, y.ID))
-	})
 }

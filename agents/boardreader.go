@@ -22,6 +22,7 @@ type BoardReader struct {
 	read  bool
 	tree  git.Hash             // of tasks/, as it was read last; zero: there was none
 	files map[string]boardFile // by path
+	ids   []string             // of the tasks among them, sorted
 	board Board
 }
 
@@ -51,6 +52,7 @@ func (b *BoardReader) At(main git.Hash) (Board, error) {
 	if b.files == nil {
 		b.files = map[string]boardFile{}
 	}
+	sorted := b.read
 	b.read = false // until all of it is read
 	for _, name := range changed {
 		path := "tasks/" + name
@@ -59,7 +61,7 @@ func (b *BoardReader) At(main git.Hash) (Board, error) {
 			entry, err = b.Repo.Lookup(tree, name)
 		}
 		if tree.IsZero() || errors.Is(err, git.ErrNotFound) {
-			delete(b.files, path)
+			b.put(path, boardFile{}, false)
 			continue
 		}
 		if err != nil {
@@ -69,13 +71,37 @@ func (b *BoardReader) At(main git.Hash) (Board, error) {
 		if err != nil {
 			return Board{}, fmt.Errorf("read %q at %s: %w", path, main.Short(), err)
 		}
-		if delete(b.files, path); counts {
-			b.files[path] = file
-		}
+		b.put(path, file, counts)
+	}
+	if !sorted || b.tree.IsZero() {
+		slices.Sort(b.ids)
 	}
 	b.board = b.gather()
 	b.read, b.tree = true, tree
 	return b.board, nil
+}
+
+// put replaces what is known of one file. While a board is read for the first time
+// the ids are only gathered.
+func (b *BoardReader) put(path string, file boardFile, counts bool) {
+	if had := b.files[path].task; had != nil {
+		if at := slices.Index(b.ids, had.ID); at >= 0 {
+			b.ids = slices.Delete(b.ids, at, at+1)
+		}
+	}
+	if delete(b.files, path); !counts {
+		return
+	}
+	b.files[path] = file
+	if file.task == nil {
+		return
+	}
+	if b.tree.IsZero() {
+		b.ids = append(b.ids, file.task.ID)
+		return
+	}
+	at, _ := slices.BinarySearch(b.ids, file.task.ID)
+	b.ids = slices.Insert(b.ids, at, file.task.ID)
 }
 
 // tasksTree is the tree of tasks/ at a commit; zero: there is none.
@@ -165,13 +191,15 @@ func (b *BoardReader) gather() Board {
 			board.open[f.id] = true
 		}
 		switch {
-		case f.task != nil:
-			board.Tasks = append(board.Tasks, *f.task)
 		case f.goal != nil:
 			board.Goals = append(board.Goals, *f.goal)
 		case f.malformed != nil:
 			board.Malformed = append(board.Malformed, f.malformed)
 		}
+	}
+	board.Tasks = make([]Task, 0, len(b.ids))
+	for _, id := range b.ids {
+		board.Tasks = append(board.Tasks, *b.files[TaskPath(id)].task)
 	}
 	board.order()
 	return board
