@@ -385,8 +385,10 @@ func (s State) taken(entry string) State {
 	return s
 }
 
-// stands tells the searches that what they planned is on main.
+// stands tells the searches that what they planned is on main, and what waits that
+// it still merges where nothing that landed touches its paths.
 func (s State) stands() State {
+	s.carry()
 	for class, one := range s.search {
 		if one.landed != nil {
 			one.state, one.landed = one.state.Landed(string(s.tip)), nil
@@ -394,4 +396,28 @@ func (s State) stands() State {
 		}
 	}
 	return s
+}
+
+// carry keeps an entry sound on the main that a record made. What is not is merged
+// anew before it is built; either way a build merges for real.
+func (s State) carry() {
+	touched := map[string]bool{}
+	for _, d := range s.plan {
+		known, ok := s.sound[d.Entry]
+		if d.State != journal.Landed {
+			continue
+		}
+		if !ok || len(known.paths) == 0 {
+			return
+		}
+		for _, p := range known.paths {
+			touched[p] = true
+		}
+	}
+	for entry, known := range s.sound {
+		if known.on == s.main && len(known.paths) > 0 && !slices.ContainsFunc(known.paths, func(p string) bool { return touched[p] }) {
+			known.on = s.tip
+			s.sound[entry] = known
+		}
+	}
 }
