@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,7 +60,7 @@ var errDamaged = errors.New("the working copy cannot be read")
 // detached HEAD. Doing it again saves nothing twice.
 func (w *Workspaces) rescue(ctx context.Context, tree *git.Worktree, reg owner) ([]git.Ref, error) {
 	// Its owner is dead, or is the caller: nobody holds this lock any more.
-	if err := os.Remove(filepath.Join(tree.Dir(), ".git", "index.lock")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := tree.Unlock(); err != nil {
 		return nil, fmt.Errorf("rescue %s: %w", reg.Task, err)
 	}
 	main, err := w.Repo.Tip(w.Main)
@@ -104,15 +101,18 @@ func (w *Workspaces) rescue(ctx context.Context, tree *git.Worktree, reg owner) 
 // tips is every commit in the working copy that nothing else may hold: its files
 // as they are, its HEAD, its branches and its stash.
 func (w *Workspaces) tips(ctx context.Context, tree *git.Worktree, reg owner) ([]git.Hash, error) {
+	if !tree.Made() {
+		return nil, nil // its making was cut off: the files are an incomplete Base
+	}
 	head, err := tree.Head(ctx)
-	if errors.Is(err, git.ErrNotFound) {
-		branches, err := tree.Repo().Refs("refs/heads/")
-		if err != nil || len(branches) == 0 {
-			return nil, err // its making was cut off: the files are an incomplete Base
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil { // an orphan branch, or its agent spoiled .git: the files are what is left
+		if !errors.Is(err, git.ErrNotFound) {
+			zerolog.Ctx(ctx).Warn().Err(err).Str("agent", reg.Agent).Msg("commits of a workspace could not be read")
 		}
-		head = reg.Base // the agent began an orphan branch
-	} else if err != nil {
-		return nil, err
+		head = reg.Base
 	}
 	files, err := tree.Snapshot(ctx)
 	if err != nil {
@@ -131,9 +131,10 @@ func (w *Workspaces) tips(ctx context.Context, tree *git.Worktree, reg owner) ([
 		tips[0] = commit
 	}
 	for _, prefix := range []string{"refs/heads/", "refs/stash"} {
-		refs, err := tree.Repo().Refs(prefix)
-		if err != nil {
-			return nil, err
+		refs, err := tree.Refs(prefix)
+		if err != nil { // as above
+			zerolog.Ctx(ctx).Warn().Err(err).Str("agent", reg.Agent).Msg("branches of a workspace could not be read")
+			continue
 		}
 		for _, ref := range refs {
 			tips = append(tips, ref.Hash)

@@ -17,6 +17,9 @@ import (
 	"greenward/internal/proc"
 )
 
+// ErrDisk says that there is too little room for another workspace.
+var ErrDisk = errors.New("the disk is nearly full")
+
 // ErrBusy says that a live process works in that workspace.
 var ErrBusy = errors.New("workspace is in use")
 
@@ -30,6 +33,12 @@ type Workspaces struct {
 	Self  proc.Identity    // required: this process
 	Now   func() time.Time // required
 	Main  git.Ref          // required: what counts as landed
+	// Layers lays workspaces over a shared checkout; nil: each is a clone that
+	// borrows the hub's objects.
+	Layers *Layers
+	// MinDisk is how many bytes must be free for a new workspace: below it none is
+	// made, so that those that work have room to end.
+	MinDisk int64
 	// Shelter confines the commands of agents; nil: they run bare.
 	Shelter Shelter
 }
@@ -56,6 +65,7 @@ type owner struct {
 	Task   string    `json:"task"`
 	Claim  string    `json:"claim"`
 	Base   git.Hash  `json:"base"`
+	Lower  git.Hash  `json:"lower,omitempty"` // the layer that it lies over
 	Opened time.Time `json:"opened"`
 }
 
@@ -76,6 +86,9 @@ func (w *Workspaces) Open(ctx context.Context, in WorkspaceInput) (*Workspace, e
 		if err := checkPart(name); err != nil {
 			return nil, fmt.Errorf("open the workspace of %q: %w", in.Agent, err)
 		}
+	}
+	if err := w.Full(); err != nil {
+		return nil, fmt.Errorf("open the workspace of %s: %w", in.Agent, err)
 	}
 	if err := os.MkdirAll(w.dir(in.Run), 0o755); err != nil {
 		return nil, fmt.Errorf("open the workspace of %s: %w", in.Agent, err)
@@ -101,16 +114,45 @@ func (w *Workspaces) open(ctx context.Context, in WorkspaceInput, base string) (
 		return nil, err
 	}
 	reg := owner{Identity: w.Self, Run: in.Run, Agent: in.Agent, Task: in.Task, Claim: in.Claim, Base: in.Base, Opened: w.Now().UTC().Truncate(time.Second)}
+	if w.Layers != nil {
+		lower, registered, err := w.Layers.pick(ctx, in.Base)
+		if err != nil {
+			return nil, err
+		}
+		defer registered()
+		reg.Lower = lower
+	}
 	if err := writeOwner(base, reg); err != nil {
 		return nil, err
 	}
 	w.Repo.Host().At("workspace registered")
-	tree, err := w.Repo.Checkout(ctx, git.CheckoutInput{Dir: base, Commit: in.Base, Branch: "work", Author: agentIdentity(in.Agent, w.Now())})
+	tree, err := w.checkout(ctx, base, reg)
 	if err != nil {
 		return nil, err
 	}
 	w.Repo.Host().At("workspace made")
 	return &Workspace{Worktree: tree, Base: in.Base, owner: reg, all: w}, nil
+}
+
+// checkout makes the files.
+func (w *Workspaces) checkout(ctx context.Context, base string, reg owner) (*git.Worktree, error) {
+	in := git.CheckoutInput{Dir: base, Commit: reg.Base, Branch: "work", Author: agentIdentity(reg.Agent, reg.Opened)}
+	if reg.Lower.IsZero() {
+		return w.Repo.Checkout(ctx, in)
+	}
+	if err := w.Layers.mount(base, reg.Lower); err != nil {
+		return nil, err
+	}
+	return w.Repo.CheckoutOver(ctx, in, w.Layers.tree(reg.Lower), reg.Lower)
+}
+
+// Full is ErrDisk while there is too little room for another workspace.
+func (w *Workspaces) Full() error {
+	free, known, err := proc.FreeDisk(w.State)
+	if err == nil && known && free < w.MinDisk {
+		return fmt.Errorf("%w: %d MiB free, %d wanted (agents.min_disk)", ErrDisk, free>>20, w.MinDisk>>20)
+	}
+	return nil
 }
 
 // agentIdentity is the author of what an agent commits.
@@ -151,10 +193,16 @@ func (ws *Workspace) Remove() error {
 // remove deletes the files first and the register last, so that a crash between
 // leaves a register that the next sweep follows.
 func remove(base string) error {
-	for _, dir := range []string{base, spoolDir(base), scratchDir(base)} {
+	for _, dir := range []string{base, spoolDir(base), scratchDir(base), layerDir(base)} {
+		if err := proc.UnmountBelow(dir); err != nil {
+			return err
+		}
 		if err := removeAll(dir); err != nil {
 			return err
 		}
+	}
+	if err := git.RemoveWorktree(base); err != nil {
+		return err
 	}
 	if err := os.Remove(base + ".owner"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -250,6 +298,9 @@ func (w *Workspaces) reclaim(ctx context.Context, base string) ([]git.Ref, error
 	if _, err := os.Stat(base); errors.Is(err, fs.ErrNotExist) {
 		return nil, remove(base)
 	}
+	if shown, err := w.Layers.remount(base, reg.Lower); !shown || err != nil {
+		return nil, errors.Join(err, setAside(ctx, base, "the checkout below it is gone"), remove(base))
+	}
 	tree, err := git.OpenWorktree(base, w.Repo.Host())
 	if err != nil { // half made, or emptied by its agent
 		return nil, errors.Join(setAside(ctx, base, err.Error()), remove(base))
@@ -266,12 +317,19 @@ func (w *Workspaces) reclaim(ctx context.Context, base string) ([]git.Ref, error
 
 // setAside keeps files that no ref can hold. A directory without any just goes.
 func setAside(ctx context.Context, base, why string) error {
-	inside, err := os.ReadDir(base)
+	from := base
+	if exists(layerDir(base)) { // what was changed lies there
+		if err := proc.UnmountBelow(base); err != nil {
+			return err
+		}
+		from = filepath.Join(layerDir(base), "upper")
+	}
+	inside, err := os.ReadDir(from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err == nil && (len(inside) == 0 || len(inside) == 1 && inside[0].Name() == ".git") {
-		return os.RemoveAll(base)
+		return os.RemoveAll(from)
 	}
 	for n := 1; ; n++ {
 		to := fmt.Sprintf("%s.lost-%d", base, n)
@@ -279,7 +337,7 @@ func setAside(ctx context.Context, base, why string) error {
 			continue
 		}
 		zerolog.Ctx(ctx).Warn().Str("path", to).Str("why", why).Msg("workspace set aside")
-		return os.Rename(base, to)
+		return os.Rename(from, to)
 	}
 }
 

@@ -146,30 +146,40 @@ func TestA02LiveWorkspaceStays(t *testing.T) {
 	}
 }
 
-// TestA03EmptiedWorkspace: without its git directory nothing walks up into a
-// repository around it, and its files are set aside.
+// TestA03EmptiedWorkspace: without its git directory a commit of the agent fails at
+// once, nothing walks up into a repository around it, and its files are rescued.
 func TestA03EmptiedWorkspace(t *testing.T) {
 	w := newWorld(t, nil)
 	all := w.workspaces()
+	around := filepath.Dir(filepath.Dir(filepath.Dir(all.State)))
+	gittest.Git(t, around, "init", "-q")
 	before := w.main()
 	ws := w.workspace(all, "worker-1")
 	write(t, ws.Dir(), "new.txt", "new\n")
 	if err := os.RemoveAll(filepath.Join(ws.Dir(), ".git")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ws.Snapshot(t.Context()); err == nil {
-		t.Error("a snapshot of nothing")
+	box, err := openToolbox(toolboxInput{Workspace: ws, Env: CommandEnv(w.host, t.TempDir())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close() //nolint:errcheck // only read
+	said := w.use(box, "shell", `{"command":"git add -A && git commit -m stray"}`)
+	if !strings.Contains(said, "not a git repository") {
+		t.Errorf("a commit without a repository: %s", said)
 	}
 	w.die(ws)
-	if refs, err := all.Sweep(t.Context()); err != nil || len(refs) != 0 {
-		t.Error(refs, err)
+	refs, err := all.Sweep(t.Context())
+	if err != nil || len(refs) != 1 || w.show(string(refs[0]), "new.txt") != "new" {
+		t.Errorf("rescued %v, %v", refs, err)
 	}
-	if data, err := os.ReadFile(ws.Dir() + ".lost-1/new.txt"); err != nil || string(data) != "new\n" {
-		t.Errorf("set aside: %q, %v", data, err)
+	if _, err := os.Stat(filepath.Join(around, ".git", "index")); err == nil {
+		t.Error("the repository around was written to")
 	}
 	if w.main() != before || exists(ws.Dir()) {
 		t.Error("main moved, or the workspace is still there")
 	}
+	w.noWorkspaceLeft()
 }
 
 func TestHalfMadeWorkspaceIsRemade(t *testing.T) {
@@ -177,9 +187,9 @@ func TestHalfMadeWorkspaceIsRemade(t *testing.T) {
 	all := w.workspaces()
 	for name, spoil := range map[string]func(base string) error{
 		"only the register": func(base string) error { return os.RemoveAll(base) },
-		"no checkout":       func(base string) error { return os.RemoveAll(filepath.Join(base, ".git", "refs", "heads", "work")) },
-		"no alternates": func(base string) error {
-			return errors.Join(os.RemoveAll(filepath.Join(base, ".git", "objects")), os.Remove(filepath.Join(base, "README.md")), os.RemoveAll(filepath.Join(base, "tasks")))
+		"no checkout":       func(base string) error { return os.RemoveAll(filepath.Join(base+".git", "refs", "heads", "work")) },
+		"no repository": func(base string) error {
+			return errors.Join(os.RemoveAll(base+".git"), os.Remove(filepath.Join(base, "README.md")), os.RemoveAll(filepath.Join(base, "tasks")))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

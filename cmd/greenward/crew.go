@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"greenward/agents"
 	"greenward/agents/model"
 	"greenward/internal/config"
@@ -68,7 +70,10 @@ func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*
 		c.env = withoutPrivate(c.env, e.policy.Agents.Caches)
 	}
 	c.shelter = a.shelter(cells, e.policy.Agents, c.env)
-	c.workspaces.Shelter = c.shelter
+	c.workspaces.Shelter, c.workspaces.MinDisk = c.shelter, e.policy.Agents.MinDisk
+	if c.workspaces.Layers, err = agents.OpenLayers(e.hub.Repo, e.hub.State()); err != nil {
+		zerolog.Ctx(ctx).Info().Err(err).Msg("workspaces are clones")
+	}
 	if c.client, c.provider, err = a.client(e.policy.Agents, c.model); err != nil {
 		return nil, err
 	}
@@ -199,6 +204,9 @@ func (c *crew) pool(run string, size int) *workflows.Pool {
 		Spent: func(task string) bool { return errors.Is(c.account.Over(task), agents.ErrBudget) },
 		Name:  func(slot int) string { return fmt.Sprintf("%sworker-%03d", c.prefix, slot+1) },
 		Pause: func(task string) bool {
+			if c.workspaces.Full() != nil {
+				return true // those that work have room to end; then there is more
+			}
 			controls, err := c.controls()
 			return err == nil && workflows.IsPaused(controls, task)
 		},

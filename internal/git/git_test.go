@@ -302,8 +302,12 @@ func TestWorktreeBorrowsAndPushes(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(w.Dir(), ".git")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Snapshot(t.Context()); err == nil {
-		t.Error("a working copy without its git directory was used")
+	// Nothing of ours needs it: the files are still there to be taken up.
+	if _, err := w.Snapshot(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.Head(t.Context()); err == nil {
+		t.Error("a commit was read of a .git that is not there")
 	}
 }
 
@@ -369,5 +373,44 @@ func write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What is taken up is what git add --all takes.
+func TestSnapshotIsWhatAddTakes(t *testing.T) {
+	dir, host := gittest.Bare(t), gittest.Host(t)
+	base := git.Hash(gittest.Commit(t, dir, "main", "begin", map[string]string{
+		"keep": "1\n", "change": "1\n", "gone": "1\n", "file-to-dir": "1\n", "dir-to-file/a": "1\n", "mode": "1\n", "odd \"näme\n": "1\n", ".gitignore": "*.o\n",
+	}))
+	repo, err := git.Open(t.Context(), dir, host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := repo.Checkout(t.Context(), git.CheckoutInput{Dir: filepath.Join(t.TempDir(), "w"), Commit: base, Branch: "work"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(w.Dir(), name) }
+	for _, err := range []error{
+		os.WriteFile(at("change"), []byte("2\n"), 0o644), os.Remove(at("gone")), os.Remove(at("file-to-dir")), os.MkdirAll(at("file-to-dir/x"), 0o755),
+		os.WriteFile(at("file-to-dir/x/y"), []byte("new\n"), 0o644), os.RemoveAll(at("dir-to-file")), os.WriteFile(at("dir-to-file"), []byte("new\n"), 0o644),
+		os.Chmod(at("mode"), 0o755), os.WriteFile(at("a.o"), nil, 0o644), os.Symlink("nowhere", at("link")), os.WriteFile(at("-n"), []byte("new\n"), 0o644),
+		os.WriteFile(at("odd \"näme\n"), []byte("2\n"), 0o644), os.MkdirAll(at("empty/dir"), 0o755),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := w.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gittest.Git(t, w.Dir(), "add", "--all")
+	if want := gittest.Git(t, w.Dir(), "write-tree"); string(got) != want {
+		t.Errorf("taken up:\n%s\ngit add takes:\n%s", gittest.Git(t, w.Dir(), "ls-tree", "-r", string(got)), gittest.Git(t, w.Dir(), "ls-tree", "-r", want))
+	}
+	// And a second time nothing changes.
+	if again, err := w.Snapshot(t.Context()); err != nil || again != got {
+		t.Errorf("again: %s, %v", again, err)
 	}
 }

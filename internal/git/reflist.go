@@ -34,8 +34,12 @@ func (r *Repo) Refs(prefix string) ([]RefValue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list refs under %q: %w", prefix, err)
 	}
-	slices.SortFunc(all, func(a, b RefValue) int { return strings.Compare(string(a.Ref), string(b.Ref)) })
+	sortRefs(all)
 	return all, nil
+}
+
+func sortRefs(all []RefValue) {
+	slices.SortFunc(all, func(a, b RefValue) int { return strings.Compare(string(a.Ref), string(b.Ref)) })
 }
 
 // loose adds the names of refs that have a file of their own.

@@ -12,17 +12,23 @@ import (
 	"greenward/internal/proc"
 )
 
-// Worktree is a working copy with a git directory of its own that borrows the
-// objects of another repository. It has no remote and no credentials.
+// Worktree is a working copy of which nothing reaches back: it has no remote and no
+// credentials. It has two git directories. One is its .git, with the repository of
+// whoever works there, which borrows the objects of the hub. The other lies beside
+// the working copy, at its path with .git at its end, and is the one that every
+// method uses: with a configuration that nobody else writes, and an index of its
+// own. What was committed inside is read from the first, and never run.
 type Worktree struct {
 	dir  string
 	repo *Repo
 	from string // git directory whose objects it borrows
 }
 
-// borrowedFrom is the file of a working copy's git directory that names the
-// repository whose objects it borrows.
-const borrowedFrom = "greenward-hub"
+// Files of the outer git directory.
+const (
+	borrowedFrom = "greenward-hub"    // names the repository whose objects are borrowed
+	innerConfig  = "greenward-config" // the configuration that .git gets
+)
 
 // CheckoutInput says what to check out where.
 type CheckoutInput struct {
@@ -38,49 +44,77 @@ func (r *Repo) Checkout(ctx context.Context, in CheckoutInput) (*Worktree, error
 	if left, err := os.ReadDir(in.Dir); err == nil && len(left) > 0 {
 		return nil, fmt.Errorf("check out %s: %q is not empty", in.Commit.Short(), in.Dir)
 	}
-	if err := os.MkdirAll(in.Dir, 0o755); err != nil {
-		return nil, fmt.Errorf("check out %s: %w", in.Commit.Short(), err)
+	w, err := r.outer(in)
+	if err == nil {
+		err = os.MkdirAll(in.Dir, 0o755)
 	}
-	if _, err := r.command(ctx, call{dir: in.Dir, discover: true, args: []string{"init", "-q", "--template=", "-b", in.Branch, "."}}); err != nil {
-		return nil, fmt.Errorf("check out %s: %w", in.Commit.Short(), err)
+	if err == nil {
+		err = w.Reset(ctx, in.Commit)
 	}
-	git := filepath.Join(in.Dir, ".git")
-	info := filepath.Join(git, "objects", "info")
-	identity := fmt.Sprintf("[user]\n\tname = %s\n\temail = %s\n[gc]\n\tauto = 0\n", cleanIdentity(in.Author.Name), cleanIdentity(in.Author.Email))
-	err := errors.Join(
-		os.MkdirAll(info, 0o755),
-		os.WriteFile(filepath.Join(info, "alternates"), []byte(alternate(filepath.Join(r.dir, "objects"))+"\n"), 0o644),
-		os.WriteFile(filepath.Join(git, borrowedFrom), []byte(r.dir), 0o644),
-		appendFile(filepath.Join(git, "config"), identity),
-	)
 	if err != nil {
 		return nil, fmt.Errorf("check out %s: %w", in.Commit.Short(), err)
-	}
-	w := &Worktree{dir: in.Dir, repo: &Repo{dir: git, host: r.host}, from: r.dir}
-	if err := w.Reset(ctx, in.Commit); err != nil {
-		return nil, err
 	}
 	return w, nil
 }
 
-func appendFile(name, text string) error {
-	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+// CheckoutOver makes a working copy of a directory that shows, copy-on-write, the
+// one of lower, which stands at commit at. No git runs where that is wanted.
+func (r *Repo) CheckoutOver(ctx context.Context, in CheckoutInput, lower string, at Hash) (*Worktree, error) {
+	w, err := r.outer(in)
+	if err == nil {
+		err = copyFile(filepath.Join(w.repo.dir, "index"), filepath.Join(outerDir(lower), "index"))
+	}
+	if err == nil && at == in.Commit {
+		err = errors.Join(os.WriteFile(w.branchFile(in.Branch), []byte(at+"\n"), 0o644), w.replant(at))
+	} else if err == nil {
+		err = w.Reset(ctx, in.Commit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("check out %s: %w", in.Commit.Short(), err)
+	}
+	return w, nil
+}
+
+func (w *Worktree) branchFile(branch string) string {
+	return filepath.Join(w.repo.dir, "refs", "heads", filepath.FromSlash(branch))
+}
+
+func copyFile(to, from string) error {
+	data, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
+	return os.WriteFile(to, data, 0o644)
 }
 
 // OpenWorktree opens a working copy that Checkout made. It never walks up into
 // a repository that surrounds dir.
 func OpenWorktree(dir string, host proc.Host) (*Worktree, error) {
-	git := filepath.Join(dir, ".git")
+	git := outerDir(dir)
 	from, err := os.ReadFile(filepath.Join(git, borrowedFrom))
 	if err != nil {
 		return nil, fmt.Errorf("open working copy %q: %w: %w", dir, ErrNotRepository, err)
 	}
 	return &Worktree{dir: dir, repo: &Repo{dir: git, host: host}, from: string(from)}, nil
+}
+
+// Made reports whether the making of the working copy was not cut off: its files
+// were all there once.
+func (w *Worktree) Made() bool {
+	tip, err := w.repo.Tip("HEAD")
+	return err == nil && !tip.IsZero()
+}
+
+// RemoveWorktree removes the outer git directory of the working copy that was in
+// dir.
+func RemoveWorktree(dir string) error { return os.RemoveAll(outerDir(dir)) }
+
+// Unlock takes away what a killed git left locked. Nobody else may work on it.
+func (w *Worktree) Unlock() error {
+	if err := os.Remove(filepath.Join(w.repo.dir, "index.lock")); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // Dir is the working copy's top directory.
@@ -89,7 +123,8 @@ func (w *Worktree) Dir() string { return w.dir }
 // ReadOnly lists the directories outside of the working copy that git needs when
 // it is used in it: where the objects are that it borrows.
 func (w *Worktree) ReadOnly() ([]string, error) {
-	return (&Repo{dir: w.from, host: w.repo.host}).ObjectDirs()
+	dirs, err := (&Repo{dir: w.from, host: w.repo.host}).ObjectDirs()
+	return append(dirs, filepath.Join(w.repo.dir, "objects")), err
 }
 
 // ObjectDirs lists where the repository's objects are: its own directory and
@@ -126,8 +161,8 @@ func (w *Worktree) git(ctx context.Context, args ...string) ([]byte, error) {
 	return w.repo.command(ctx, call{dir: w.dir, worktree: w.dir, args: args})
 }
 
-// Reset makes index and files equal to a commit and moves the branch there.
-// Untracked files that are not ignored are removed.
+// Reset makes index and files equal to a commit, and .git anew with its branch
+// there. Untracked files that are not ignored are removed.
 func (w *Worktree) Reset(ctx context.Context, commit Hash) error {
 	if _, err := w.git(ctx, "reset", "-q", "--hard", string(commit)); err != nil {
 		return fmt.Errorf("reset working copy: %w", err)
@@ -135,16 +170,77 @@ func (w *Worktree) Reset(ctx context.Context, commit Hash) error {
 	if _, err := w.git(ctx, "clean", "-q", "-f", "-d"); err != nil {
 		return fmt.Errorf("clean working copy: %w", err)
 	}
+	return w.replant(commit)
+}
+
+// replant makes .git anew.
+func (w *Worktree) replant(commit Hash) error {
+	branch, err := w.repo.HeadRef()
+	if err != nil {
+		return fmt.Errorf("make .git: %w", err)
+	}
+	config, err := os.ReadFile(filepath.Join(w.repo.dir, innerConfig))
+	if err != nil {
+		return fmt.Errorf("make .git: %w", err)
+	}
+	in, err := w.inner()
+	if err != nil {
+		return err
+	}
+	err = in.fresh()
+	if err == nil {
+		err = in.plant(planting{
+			branch: strings.TrimPrefix(string(branch), "refs/heads/"), config: string(config), alternates: w.lent(),
+			index: filepath.Join(w.repo.dir, "index"), commit: commit,
+		})
+	}
+	if err := errors.Join(err, in.close()); err != nil {
+		return fmt.Errorf("make .git: %w", err)
+	}
 	return nil
 }
 
-// Head is the commit that is checked out.
-func (w *Worktree) Head(ctx context.Context) (Hash, error) { return w.repo.RevParse(ctx, "HEAD") }
+// Head is the commit that is checked out in .git, as far as it can be read;
+// ErrNotFound: an unborn branch.
+func (w *Worktree) Head(ctx context.Context) (Hash, error) {
+	in, err := w.inner()
+	if err != nil {
+		return "", err
+	}
+	head, err := in.head()
+	err = errors.Join(err, w.borrow(in.lends(w.lent())), in.close())
+	if err == nil {
+		_, err = w.repo.Commit(head)
+		if errors.Is(err, ErrNotFound) {
+			err = fmt.Errorf("%w: HEAD is %s, which is not there", errInner, head.Short())
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("read what is checked out: %w", err)
+	}
+	return head, ctx.Err()
+}
+
+// Refs lists the refs of .git below a prefix whose commits can be read.
+func (w *Worktree) Refs(prefix string) ([]RefValue, error) {
+	in, err := w.inner()
+	if err != nil {
+		return nil, err
+	}
+	all, err := in.refs(prefix)
+	if err := errors.Join(err, w.borrow(in.lends(w.lent())), in.close()); err != nil {
+		return nil, fmt.Errorf("list the refs of a working copy: %w", err)
+	}
+	return slices.DeleteFunc(all, func(r RefValue) bool {
+		_, err := w.repo.Commit(r.Hash)
+		return err != nil
+	}), nil
+}
 
 // Snapshot stores all files that are not ignored, and gives the tree that they
 // make. The branch stays where it is.
 func (w *Worktree) Snapshot(ctx context.Context) (Hash, error) {
-	if _, err := w.git(ctx, "add", "--all", "--", "."); err != nil {
+	if err := w.takeUp(ctx); err != nil {
 		return "", fmt.Errorf("take up the files: %w", err)
 	}
 	out, err := w.git(ctx, "write-tree")
@@ -152,6 +248,36 @@ func (w *Worktree) Snapshot(ctx context.Context) (Hash, error) {
 		return "", fmt.Errorf("take up the files: %w", err)
 	}
 	return ParseHash(strings.TrimSpace(string(out)))
+}
+
+// takeUp makes the index as the files are. Not by git add: that starts a git inside
+// of each submodule, with the configuration which is there.
+func (w *Worktree) takeUp(ctx context.Context) error {
+	out, err := w.git(ctx, "ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard")
+	if err != nil {
+		return err
+	}
+	changed := splitNul(out)
+	slices.Sort(changed)
+	var files strings.Builder
+	for _, name := range slices.Compact(changed) {
+		nested, repository := strings.CutSuffix(name, "/")
+		if !repository {
+			files.WriteString(name + "\x00")
+			continue
+		}
+		// A repository within: its commit is taken up; it may have none.
+		if _, err := w.git(ctx, "update-index", "--add", "--replace", "--", nested); err != nil && ctx.Err() != nil {
+			return err
+		}
+	}
+	if files.Len() == 0 {
+		return nil
+	}
+	_, err = w.repo.command(ctx, call{
+		dir: w.dir, worktree: w.dir, args: []string{"update-index", "-z", "--add", "--remove", "--replace", "--stdin"}, stdin: strings.NewReader(files.String()),
+	})
+	return err
 }
 
 // Ls lists the files that are tracked or new, without what is ignored.
@@ -165,10 +291,18 @@ func (w *Worktree) Ls(ctx context.Context) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// Unmerged lists the paths that a merge left in conflict.
+// Unmerged lists the paths that a merge left in conflict and that who works here
+// has not settled since, by git add or git rm.
 func (w *Worktree) Unmerged(ctx context.Context) ([]string, error) {
-	out, err := w.git(ctx, "diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff")
-	return splitNul(out), err
+	here, err := w.unmerged(ctx, "")
+	if err != nil || len(here) == 0 {
+		return here, err
+	}
+	within, err := w.unmerged(ctx, filepath.Join(w.dir, ".git", "index"))
+	if err != nil {
+		return here, ctx.Err() // an index that cannot be read settles nothing
+	}
+	return slices.DeleteFunc(here, func(path string) bool { return !slices.Contains(within, path) }), nil
 }
 
 // Pick applies a commit's change onto the files. Paths that conflict are listed
@@ -178,7 +312,10 @@ func (w *Worktree) Pick(ctx context.Context, commit Hash) ([]string, error) {
 	if said, ok := errors.AsType[*CommandError](err); err != nil && (!ok || said.Code != 1) {
 		return nil, fmt.Errorf("apply %s: %w", commit.Short(), err)
 	}
-	conflicts, ferr := w.Unmerged(ctx)
+	conflicts, ferr := w.unmerged(ctx, "")
+	if ferr == nil {
+		ferr = w.show()
+	}
 	if ferr != nil {
 		return nil, ferr
 	}
@@ -192,7 +329,10 @@ func (w *Worktree) Pick(ctx context.Context, commit Hash) ([]string, error) {
 // that conflict are listed and hold markers.
 func (w *Worktree) Apply(ctx context.Context, patch []byte) ([]string, error) {
 	_, err := w.repo.command(ctx, call{dir: w.dir, worktree: w.dir, args: []string{"apply", "--3way", "--whitespace=nowarn", "-"}, stdin: strings.NewReader(string(patch))})
-	conflicts, ferr := w.Unmerged(ctx)
+	conflicts, ferr := w.unmerged(ctx, "")
+	if ferr == nil {
+		ferr = w.show()
+	}
 	if ferr != nil {
 		return nil, ferr
 	}

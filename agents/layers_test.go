@@ -1,0 +1,274 @@
+package agents
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"greenward/internal/git"
+	"greenward/internal/gittest"
+	"greenward/internal/proc"
+)
+
+// layered is a world whose workspaces lie over a checkout, where that can be had.
+func layered(t testing.TB, w *world) *Workspaces {
+	t.Helper()
+	all := w.workspaces()
+	var err error
+	if all.Layers, err = OpenLayers(w.hub.Repo, all.State); err != nil {
+		t.Skipf("workspaces cannot be layers here: %v", err)
+	}
+	t.Cleanup(func() { // nothing may stay mounted in a directory that goes
+		if err := proc.UnmountBelow(all.State); err != nil {
+			t.Error(err)
+		}
+	})
+	return all
+}
+
+func TestALayeredWorkspaceIsAWorkspace(t *testing.T) {
+	w := newWorld(t, map[string]string{"dir/a": "a\n", "gone": "x\n"})
+	all := layered(t, w)
+	first := w.workspace(all, "worker-1")
+	second := w.workspace(all, "worker-2")
+	if !proc.Mounted(first.Dir()) || first.owner.Lower != w.main() {
+		t.Fatalf("%s lies over %q", first.Dir(), first.owner.Lower)
+	}
+	if got := gittest.Git(t, first.Dir(), "status", "--porcelain"); got != "" {
+		t.Errorf("a new workspace is not clean: %s", got)
+	}
+	if who := gittest.Git(t, first.Dir(), "config", "user.name"); who != "worker-1" {
+		t.Errorf("its author is %s", who)
+	}
+	// What one does the others do not see.
+	write(t, first.Dir(), "dir/a", "changed\n")
+	gittest.Git(t, first.Dir(), "mv", "dir", "moved")
+	gittest.Git(t, first.Dir(), "rm", "-q", "gone")
+	gittest.Git(t, first.Dir(), "commit", "-qam", "work")
+	tree, err := first.Snapshot(t.Context())
+	if err != nil || w.treeNames(first, tree) != "README.md moved/a tasks/run/GOAL.md" {
+		t.Errorf("%s, %v", w.treeNames(first, tree), err)
+	}
+	if head, err := first.Head(t.Context()); err != nil || head == w.main() {
+		t.Errorf("head %s, %v", head, err)
+	}
+	if data, err := os.ReadFile(filepath.Join(second.Dir(), "dir", "a")); err != nil || string(data) != "a\n" {
+		t.Errorf("the other workspace has %q, %v", data, err)
+	}
+	// Main moves on: a workspace there is laid over the old checkout and brought forward.
+	w.commit("next", map[string]string{"dir/a": "next\n", "new": "n\n"})
+	third := w.workspace(all, "worker-3")
+	if head, err := third.Head(t.Context()); err != nil || head != w.main() || third.owner.Lower == w.main() {
+		t.Errorf("head %s over %s, %v", head, third.owner.Lower, err)
+	}
+	if got := gittest.Git(t, third.Dir(), "status", "--porcelain"); got != "" {
+		t.Errorf("a workspace that was brought forward is not clean: %s", got)
+	}
+	if err := first.Rebase(t.Context(), w.main()); err != nil {
+		t.Error(err)
+	}
+	for _, ws := range []*Workspace{first, second, third} {
+		if err := ws.Remove(); err != nil {
+			t.Error(err)
+		}
+	}
+	w.onlyLayersLeft(all)
+}
+
+func (w *world) treeNames(ws *Workspace, tree git.Hash) string {
+	w.Helper()
+	files, err := ws.Repo().Files(tree, "")
+	if err != nil {
+		w.Fatal(err)
+	}
+	return strings.Join(files, " ")
+}
+
+// onlyLayersLeft fails where a workspace left files or a mount.
+func (w *world) onlyLayersLeft(all *Workspaces) {
+	w.Helper()
+	left, err := filepath.Glob(filepath.Join(all.State, "work", "[^.]*", "*"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, path := range left {
+		if !strings.HasSuffix(path, ".lock") {
+			w.Errorf("left behind: %s", path)
+		}
+		if proc.Mounted(strings.TrimSuffix(path, ".lock")) {
+			w.Errorf("still mounted: %s", path)
+		}
+	}
+}
+
+// A01 for layers: what a killed worker had is saved, whether its mount is still
+// there, or went with the machine, or even the checkout below it is gone.
+func TestA01LayeredNothingIsLost(t *testing.T) {
+	for name, fate := range map[string]func(t *testing.T, all *Workspaces, ws *Workspace){
+		"killed": func(*testing.T, *Workspaces, *Workspace) {},
+		"restarted": func(t *testing.T, _ *Workspaces, ws *Workspace) {
+			if err := proc.UnmountBelow(ws.Dir()); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			all := layered(t, w)
+			ws := w.workspace(all, "worker-1")
+			write(t, ws.Dir(), "README.md", "dirty\n")
+			write(t, ws.Dir(), "new.txt", "new\n")
+			w.die(ws)
+			fate(t, all, ws)
+			refs, err := all.Sweep(t.Context())
+			if err != nil || len(refs) != 1 || w.show(string(refs[0]), "new.txt") != "new" || w.show(string(refs[0]), "README.md") != "dirty" {
+				t.Errorf("rescued %v, %v", refs, err)
+			}
+			w.onlyLayersLeft(all)
+		})
+	}
+	w := newWorld(t, nil)
+	all := layered(t, w)
+	ws := w.workspace(all, "worker-1")
+	write(t, ws.Dir(), "new.txt", "new\n")
+	w.die(ws)
+	if err := errors.Join(proc.UnmountBelow(ws.Dir()), os.RemoveAll(filepath.Join(all.Layers.dir, string(ws.owner.Lower)))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := all.Sweep(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if data, err := os.ReadFile(ws.Dir() + ".lost-1/new.txt"); err != nil || string(data) != "new\n" {
+		t.Errorf("set aside: %q, %v", data, err)
+	}
+}
+
+// A04: 64 workspaces at once, of either kind, none fails.
+func TestA04ManyAtOnce(t *testing.T) {
+	for _, kind := range []string{"layers", "clones"} {
+		t.Run(kind, func(t *testing.T) {
+			w := newWorld(t, map[string]string{"a/b/c": "x\n"})
+			all := w.workspaces()
+			if kind == "layers" {
+				all = layered(t, w)
+			}
+			var group sync.WaitGroup
+			made := make([]*Workspace, 64)
+			for i := range made {
+				group.Go(func() {
+					ws, err := all.Open(t.Context(), WorkspaceInput{Run: "run", Agent: fmt.Sprintf("worker-%d", i), Task: "run/a", Base: w.main()})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					made[i] = ws
+				})
+			}
+			group.Wait()
+			for i, ws := range made {
+				if ws == nil {
+					continue
+				}
+				if head, err := ws.Head(t.Context()); err != nil || head != w.main() {
+					t.Errorf("worker-%d: %s, %v", i, head, err)
+				}
+				if err := ws.Remove(); err != nil {
+					t.Error(err)
+				}
+			}
+			w.onlyLayersLeft(all)
+		})
+	}
+}
+
+// A layer goes when main has moved far from it and nobody lies over it.
+func TestLayersFollowMain(t *testing.T) {
+	w := newWorld(t, nil)
+	all := layered(t, w)
+	kept := w.workspace(all, "kept")
+	begin := w.main()
+	for i := range maxDrift + 2 {
+		w.commit("next", map[string]string{"n": fmt.Sprint(i)})
+		if err := w.workspace(all, "worker-1").Remove(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	layers := func() []string {
+		list, err := filepath.Glob(filepath.Join(all.Layers.dir, "*", "ready"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	if !exists(filepath.Join(all.Layers.dir, string(begin))) || len(layers()) != 2 {
+		t.Errorf("with a workspace over the first layer there are %v", layers())
+	}
+	if err := kept.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxDrift + 2 {
+		w.commit("next", map[string]string{"m": fmt.Sprint(i)})
+		if err := w.workspace(all, "worker-1").Remove(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if exists(filepath.Join(all.Layers.dir, string(begin))) || len(layers()) != 1 {
+		t.Errorf("afterwards there are %v", layers())
+	}
+}
+
+// A07: below the low-water mark nobody is admitted, before the disk is full; what
+// ends makes room, and no write of a worker fails meanwhile.
+func TestA07LowDiskStopsAdmission(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a small disk cannot be mounted here")
+	}
+	w := newWorld(t, nil)
+	small := t.TempDir()
+	if err := syscall.Mount("tmpfs", small, "tmpfs", 0, "size=48m"); err != nil {
+		t.Skipf("a small disk cannot be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := proc.UnmountBelow(small); err != nil {
+			t.Error(err)
+		}
+	})
+	all := w.workspaces()
+	all.State, all.MinDisk = small, 16<<20
+	var open []*Workspace
+	refused := 0
+	for i := range 60 {
+		ws, err := all.Open(t.Context(), WorkspaceInput{Run: "run", Agent: fmt.Sprintf("worker-%d", i), Task: "run/a", Base: w.main()})
+		switch {
+		case errors.Is(err, ErrDisk):
+			refused++
+			if len(open) == 0 {
+				t.Fatal("nobody works, and nobody is admitted")
+			}
+			if err := open[0].Remove(); err != nil {
+				t.Fatal(err)
+			}
+			open = open[1:]
+			continue
+		case err != nil:
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(ws.Dir(), "output"), make([]byte, 5<<20), 0o644); err != nil {
+			t.Fatalf("a worker met a full disk: %v", err)
+		}
+		open = append(open, ws)
+	}
+	if refused < 10 {
+		t.Errorf("%d were refused", refused)
+	}
+	for _, ws := range open {
+		if err := ws.Remove(); err != nil {
+			t.Error(err)
+		}
+	}
+}
