@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -15,9 +16,11 @@ import (
 	"greenward/internal/proc"
 )
 
-// CommandMind lets any command do the work: the task on its stdin, the workspace
-// as its current directory. Its exit code proves nothing; what it left in the
-// working tree is the work.
+// CommandMind lets any command do the work: the task on its stdin, or in a file
+// whose path stands where its arguments say {file}; the workspace as its current
+// directory. What it prints as JSON lines is read where it can be read, as the
+// events of codex exec --json; no more than a note. Its exit code proves nothing;
+// what it left in the working tree is the work.
 type CommandMind struct {
 	Argv  []string      // required
 	Time  time.Duration // most for one start; 0: 45 minutes
@@ -45,6 +48,31 @@ type commandSession struct {
 	job   Job
 	intro string
 	said  string // the task, told again to every later start
+	spent model.Usage
+}
+
+// taskFile is where a command finds its task that wants it in a file.
+const taskFile = "{file}"
+
+// hand puts the task where the command reads it.
+func (s *commandSession) hand(text string) (argv []string, stdin io.Reader, err error) {
+	argv = slices.Clone(s.mind.Argv)
+	at := ""
+	for i, arg := range argv {
+		if !strings.Contains(arg, taskFile) {
+			continue
+		}
+		if at == "" {
+			if at, err = s.job.Workspace.leave("task.md", text); err != nil {
+				return nil, nil, err
+			}
+		}
+		argv[i] = strings.ReplaceAll(arg, taskFile, at)
+	}
+	if at != "" {
+		return argv, nil, nil
+	}
+	return argv, strings.NewReader(text), nil
 }
 
 // Work starts the command until its files are acceptable, or its tries are used up.
@@ -86,10 +114,15 @@ func (s *commandSession) start(ctx context.Context, text string) (Report, error)
 	if err != nil {
 		return Report{}, err
 	}
+	call, stdin, err := s.hand(text)
+	if err != nil {
+		return Report{}, err
+	}
+	told := &events{}
 	out := proc.NewCapture(4<<10, 12<<10, nil)
 	result, err := s.job.Workspace.Run(ctx, proc.Command{
-		Name: s.mind.Argv[0], Args: s.mind.Argv[1:], Dir: s.job.Workspace.Dir(), Env: append(append([]string(nil), s.job.Env...), s.mind.Env...),
-		Stdin: strings.NewReader(text), Stdout: out, Stderr: out, Timeout: cmp.Or(s.mind.Time, 45*time.Minute),
+		Name: call[0], Args: call[1:], Dir: s.job.Workspace.Dir(), Env: append(append([]string(nil), s.job.Env...), s.mind.Env...),
+		Stdin: stdin, Stdout: io.MultiWriter(out, told), Stderr: out, Timeout: cmp.Or(s.mind.Time, 45*time.Minute),
 	})
 	if errors.Is(err, proc.ErrNotFound) {
 		return Report{}, fmt.Errorf("start the worker command: %w", err)
@@ -111,8 +144,18 @@ func (s *commandSession) start(ctx context.Context, text string) (Report, error)
 	case !result.OK():
 		report.Outcome = Partial
 	}
-	if last := lastLines(out.String(), 5); last != "" {
+	told.end()
+	s.spent = s.spent.Add(told.usage)
+	if told.fault != "" {
+		report.Concerns = append(report.Concerns, told.fault)
+	}
+	if last := told.last(out.String()); last != "" {
 		report.Notes = append(report.Notes, last)
+	}
+	for _, step := range told.steps {
+		if err := s.job.Transcript.Add(Event{Kind: EventNote, Tool: argv, Text: "it says that it ran: " + step}); err != nil {
+			return Report{}, err
+		}
 	}
 	return report, s.job.Transcript.Add(Event{Kind: EventEnd, Outcome: string(report.Outcome)})
 }
@@ -133,8 +176,8 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// Spent is nothing that could be counted here.
-func (s *commandSession) Spent() model.Usage { return model.Usage{} }
+// Spent is what the command says that it used.
+func (s *commandSession) Spent() model.Usage { return s.spent }
 
 // Close ends nothing: the command has ended.
 func (s *commandSession) Close() error { return nil }

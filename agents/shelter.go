@@ -3,6 +3,8 @@ package agents
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"greenward/internal/proc"
@@ -46,6 +48,22 @@ func (ws *Workspace) Run(ctx context.Context, c proc.Command) (proc.Result, erro
 		return proc.Result{}, err
 	}
 	return room.Run(ctx, c)
+}
+
+// leave puts a file into the temporary directory of the workspace's commands, and
+// gives its path as they see it.
+func (ws *Workspace) leave(name, text string) (string, error) {
+	dir := filepath.Join(scratchDir(ws.Dir()), "tmp")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("leave a file for a command: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("leave a file for a command: %w", err)
+	}
+	if ws.Seen() != ws.Dir() {
+		return "/tmp/" + name, nil
+	}
+	return filepath.Join(dir, name), nil
 }
 
 // Seen is the workspace's path as its commands see it.

@@ -249,8 +249,13 @@ func toolchains(env []string, person string) []string {
 		add(dir)
 		// A toolchain that was unpacked somewhere has its libraries beside bin.
 		above := filepath.Dir(dir)
-		if filepath.Base(dir) == "bin" && strings.Count(above, "/") > 1 && !strings.HasPrefix(filepath.Base(above), ".") {
+		switch {
+		case filepath.Base(dir) == ".bin": // links into the packages beside it
 			add(above)
+		case filepath.Base(dir) == "bin" && strings.Count(above, "/") > 1 && !strings.HasPrefix(filepath.Base(above), "."):
+			add(above)
+		case filepath.Base(dir) == "bin":
+			add(filepath.Join(above, "lib", "node_modules"))
 		}
 	}
 	return found

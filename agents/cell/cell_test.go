@@ -286,7 +286,7 @@ func TestToolchains(t *testing.T) {
 	}, "/home/ann")
 	want := []string{
 		"/home/ann/sdk/go", "/home/ann/.cargo/bin", "/home/ann/.cargo/registry", "/home/ann/.cargo/git", "/home/ann/.cargo/config.toml",
-		"/home/ann/bin", "/home/ann/.cargo/bin", "/home/ann/.nvm/versions/node/v20/bin", "/home/ann/.nvm/versions/node/v20", "/root/bin",
+		"/home/ann/bin", "/home/ann/.cargo/bin", "/home/ann/.cargo/lib/node_modules", "/home/ann/.nvm/versions/node/v20/bin", "/home/ann/.nvm/versions/node/v20", "/root/bin", "/root/lib/node_modules",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

@@ -63,6 +63,9 @@ func killScript(r modeltest.Request) modeltest.Reply {
 		}
 		return use("wait", map[string]any{})
 	}
+	if r.Offers("exec_command") {
+		return codexScript(r)
+	}
 	line, _, _ := strings.Cut(r.FirstUser(), "\n")
 	_, title, _ := strings.Cut(line, ": ")
 	kind, name, _ := strings.Cut(title, " ")
@@ -80,6 +83,30 @@ func killScript(r modeltest.Request) modeltest.Reply {
 		return edit
 	}
 	return use("hand_off", map[string]any{"outcome": "done", "summary": title})
+}
+
+// codexScript does the same as killScript with the shell of codex.
+func codexScript(r modeltest.Request) modeltest.Reply {
+	if r.Turns() > 0 {
+		return modeltest.Say("written by the agent")
+	}
+	title := ""
+	for line := range strings.Lines(r.LastUser()) {
+		if strings.HasPrefix(line, "Task ") {
+			_, title, _ = strings.Cut(strings.TrimSpace(line), ": ")
+		}
+	}
+	kind, name, _ := strings.Cut(title, " ")
+	run := "mkdir -p out && echo '" + title + "' >'out/" + strings.ReplaceAll(name, " ", "-") + ".txt'"
+	switch {
+	case strings.Contains(r.LastUser(), "conflicts with"):
+		run = "grep -v '^[<=>][<=>][<=>]' list.txt | sort -u > l && mv l list.txt"
+	case kind == "meet":
+		run = "sed -i 's/^end$/" + name + "\\nend/' list.txt"
+	case kind == "break":
+		run = "echo x >broken"
+	}
+	return modeltest.Use(modeltest.NewCall("exec_command", map[string]any{"cmd": run}))
 }
 
 // titled are tasks that are no more than their titles.

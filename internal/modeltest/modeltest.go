@@ -209,6 +209,7 @@ func New(script Script, o Options) *Server {
 	}
 	for _, root := range []string{"", "/v1"} {
 		s.mux.HandleFunc("POST "+root+"/chat/completions", s.complete)
+		s.mux.HandleFunc("POST "+root+"/responses", s.respond)
 		s.mux.HandleFunc("GET "+root+"/models", s.models)
 	}
 	s.mux.HandleFunc("GET /journal", s.showJournal)

@@ -59,6 +59,7 @@ func (s *Server) page(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintf(w, "This is a scripted model server: %s.\n\n"+
 		"POST /v1/chat/completions  replies from the script\n"+
+		"POST /v1/responses         the same on the other wire\n"+
 		"GET  /v1/models            the models it plays\n"+
 		"GET  /journal              what was asked\n", Notice)
 }
@@ -123,6 +124,11 @@ type refusal struct{ code, message string }
 // decide reads the request in e and asks the script. It sets what the journal
 // is to say.
 func (s *Server) decide(r *http.Request, e *Entry) (*exchange, *refusal) {
+	return s.decideBy(r, e, parse)
+}
+
+// decideBy is decide for a wire that has its own way to read a request.
+func (s *Server) decideBy(r *http.Request, e *Entry, parse func([]byte) (Request, bool, error)) (*exchange, *refusal) {
 	if !s.hasKey(r) {
 		e.Status = http.StatusUnauthorized
 		return nil, &refusal{"invalid_api_key", "Incorrect API key provided."}

@@ -1,0 +1,67 @@
+package agents
+
+import (
+	"strings"
+	"testing"
+
+	"greenward/agents/model"
+)
+
+// What codex exec --json printed, and what else may come.
+func TestEventsOfACommand(t *testing.T) {
+	const codex = `{"type":"thread.started","thread_id":"x"}
+{"type":"item.completed","item":{"id":"item_1","type":"command_execution","command":"/bin/bash -lc 'make'","aggregated_output":"","exit_code":0,"status":"completed"}}
+not JSON at all
+{"type":"item.completed","item":{"id":"item_2","type":"agent_message","text":"all is done"}}
+{"type":"turn.completed","usage":{"input_tokens":10037,"cached_input_tokens":7,"output_tokens":15,"reasoning_output_tokens":0}}
+`
+	for name, c := range map[string]struct {
+		output, said, fault string
+		usage               model.Usage
+		steps               int
+	}{
+		"codex":            {codex, "all is done", "", model.Usage{Prompt: 10037, Cached: 7, Completion: 15}, 1},
+		"a failed turn":    {`{"type":"turn.failed","error":{"message":"no quota"}}` + "\n", "{\"type\":\"turn.failed\",\"error\":{\"message\":\"no quota\"}}", "no quota", model.Usage{}, 0},
+		"plain text":       {"one\ntwo\n", "one\ntwo", "", model.Usage{}, 0},
+		"a liar":           {`{"type":"turn.completed","usage":{"input_tokens":-5,"output_tokens":99999999999999999}}`, "", "", model.Usage{Completion: 1 << 40}, 0},
+		"other types":      {`{"type":7}` + "\n" + `{"item":"x"}` + "\n[]\nnull\n", "{\"type\":7}\n{\"item\":\"x\"}\n[]\nnull", "", model.Usage{}, 0},
+		"one endless line": {strings.Repeat("{", 2*maxEventLine) + "\n" + codex, "all is done", "", model.Usage{Prompt: 10037, Cached: 7, Completion: 15}, 1},
+	} {
+		for _, size := range []int{1, 7, 1 << 20} {
+			e := &events{}
+			for rest := c.output; len(rest) > 0 && (size > 1 || len(c.output) < 1<<16); rest = rest[min(size, len(rest)):] {
+				if n, err := e.Write([]byte(rest[:min(size, len(rest))])); n != min(size, len(rest)) || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			if size == 1 && len(c.output) >= 1<<16 {
+				continue
+			}
+			e.end()
+			said := e.last(c.output)
+			if c.said == "" {
+				said = ""
+			}
+			if said != c.said || e.fault != c.fault || e.usage != c.usage || len(e.steps) != c.steps {
+				t.Errorf("%s in pieces of %d: %q, %q, %+v, %v", name, size, said, e.fault, e.usage, e.steps)
+			}
+		}
+	}
+}
+
+func FuzzEvents(f *testing.F) {
+	f.Add([]byte(`{"type":"item.completed","item":{"type":"agent_message","text":"x"}}`+"\n"), 3)
+	f.Add([]byte("\xff\x00{\n"), 1)
+	f.Fuzz(func(t *testing.T, data []byte, size int) {
+		e := &events{}
+		for size = 1 + (size&0xff+0xff)&0xff; len(data) > 0; data = data[min(size, len(data)):] {
+			if _, err := e.Write(data[:min(size, len(data))]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.end()
+		if e.usage.Prompt < 0 || e.usage.Completion < 0 || len(e.line) > maxEventLine {
+			t.Errorf("%+v", e)
+		}
+	})
+}
