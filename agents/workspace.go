@@ -369,3 +369,6 @@ func readOwner(base string) (owner, error) {
 	}
 	return reg, nil
 }
+
+// Agent is the name of whose workspace it is.
+func (ws *Workspace) Agent() string { return ws.owner.Agent }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"greenward/agents"
 	"greenward/agents/cell"
 	"greenward/internal/config"
 	"greenward/internal/git"
@@ -63,7 +64,7 @@ type doctor struct {
 
 func (a *app) doctor(ctx context.Context, model string) error {
 	d := &doctor{app: a, model: model}
-	for _, look := range []func(context.Context) bool{d.git, d.tools, d.repository, d.policy, d.checks, d.remote, d.server, d.sandbox, d.disk} {
+	for _, look := range []func(context.Context) bool{d.git, d.tools, d.repository, d.policy, d.checks, d.remote, d.server, d.sandbox, d.workspaces, d.disk} {
 		if !look(ctx) || ctx.Err() != nil {
 			break // nothing after it can be looked at
 		}
@@ -258,6 +259,16 @@ func (d *doctor) sandbox(ctx context.Context) bool {
 	default:
 		d.say("sandbox", missing, cells.String(), "agents can read and change all that this user can, and a check with sandbox: true cannot be judged: install bubblewrap, and keep strangers' changes off a machine that holds secrets")
 	}
+	return true
+}
+
+func (d *doctor) workspaces(context.Context) bool {
+	hub := d.place.hub
+	if _, err := agents.OpenLayers(hub.Repo, hub.State()); err != nil {
+		d.say("workspaces", missing, "clones that borrow the hub's objects: "+err.Error(), "each agent's workspace takes a checkout, in time and on disk: overlayfs wants Linux and the right to mount")
+		return true
+	}
+	d.say("workspaces", healthy, "overlayfs over one shared checkout", "")
 	return true
 }
 

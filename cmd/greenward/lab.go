@@ -16,7 +16,7 @@ import (
 )
 
 func labCommands() []command {
-	return []command{labLandCommand(), labFleetCommand(), labExactCommand(), labQueueCommand(), labDesignsCommand(), {
+	return []command{labAgentsCommand(), labLandCommand(), labFleetCommand(), labExactCommand(), labQueueCommand(), labDesignsCommand(), {
 		name: "lab replay", args: "--repo PATH --from A --to B", summary: "land a stretch of real history again, as the work of many",
 		example: "greenward lab replay --repo . --from HEAD~50 --to HEAD --workers 8 --check 'go build ./...'\ngreenward lab replay --repo ~/project --from v1.0 --to v1.1 --stale 8 --no-green --json",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
