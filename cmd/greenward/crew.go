@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -82,6 +83,18 @@ func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*
 		return nil, fmt.Errorf("save what earlier agents left: %w", err)
 	}
 	return c, nil
+}
+
+// tidy saves and removes the workspaces of agents that died meanwhile, so that
+// nothing stays mounted after the end. What cannot be removed now is at the next
+// start.
+func (c *crew) tidy(ctx context.Context) {
+	const patience = 30 * time.Second
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer stop()
+	if _, err := c.workspaces.Sweep(ctx); err != nil {
+		c.app.note("workspaces stay behind for now: %v", err)
+	}
 }
 
 // probe asks the model server once whether it is there and takes the key, so that

@@ -215,7 +215,9 @@ func (d *demoRun) pursue(ctx context.Context, o demoOptions) error {
 		d.summary, err = r.Pursue(gctx)
 		return err
 	})
-	return g.Wait()
+	err = g.Wait()
+	c.tidy(ctx)
+	return err
 }
 
 // killOne starts a worker in a process of its own and kills it in the middle of

@@ -110,6 +110,7 @@ func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
 	a.watch(r)
 	a.note("run %s on %s with %d workers", workflows.Slug(goal), e.hub.Dir(), workers)
 	sum, err := r.Pursue(ctx)
+	c.tidy(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
