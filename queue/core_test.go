@@ -142,10 +142,11 @@ func answer(b Build, verdicts []string) *Built {
 	for i, test := range b.Tests {
 		r := BuiltTest{Result: plan.Result{Test: test, Verdict: map[string]plan.Verdict{"passed": plan.Passed, "failed": plan.Failed}[verdicts[i]]}}
 		r.Detail, r.Evidence = "check test "+verdicts[i], []string{"run"}
-		tip := test.Base
+		var tip strings.Builder
+		tip.WriteString(test.Base)
 		for _, entry := range test.Set {
-			tip += "+" + strings.TrimSuffix(entry, "@1")
-			r.Merged = append(r.Merged, Merged{Entry: entry, Tip: git.Hash(tip)})
+			tip.WriteString("+" + strings.TrimSuffix(entry, "@1"))
+			r.Merged = append(r.Merged, Merged{Entry: entry, Tip: git.Hash(tip.String())})
 		}
 		out.Results = append(out.Results, r)
 	}
