@@ -72,7 +72,8 @@ func killScript(r modeltest.Request) modeltest.Reply {
 	edit := use("write", map[string]any{"path": "out/" + strings.ReplaceAll(name, " ", "-") + ".txt", "content": title + "\n"})
 	switch kind {
 	case "meet":
-		edit = use("edit", map[string]any{"path": "list.txt", "old_str": "end\n", "new_str": name + "\nend\n"})
+		// A killed worker is told to go on with the files as it left them: the line is added once.
+		edit = use("shell", map[string]any{"command": "grep -qx " + name + " list.txt || { awk '$0 == \"end\" { print \"" + name + "\" } { print }' list.txt > l && mv l list.txt; }"})
 	case "break":
 		edit = use("write", map[string]any{"path": "broken", "content": "x\n"})
 	}
