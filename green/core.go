@@ -17,6 +17,7 @@ type Culprit struct {
 	Check      string
 	Kind       string
 	Confidence float64
+	Stays      bool // it fails only with others, of which another is to go
 }
 
 // goal says what a judgement is for.
@@ -31,9 +32,12 @@ const (
 	goalPrefix
 	goalBase
 	goalProbe
-	goalMend // waiting for the agent
-	goalVet  // waiting for the guard rails
-	goalOwn  // whether a check that cannot run at the snapshot can at the good end
+	goalConstruct // waiting for a constructed tree
+	goalConstructed
+	goalExplain // waiting for who else has a part in it
+	goalMend    // waiting for the agent
+	goalVet     // waiting for the guard rails
+	goalOwn     // whether a check that cannot run at the snapshot can at the good end
 )
 
 // State is where a cycle stands. The zero value has not begun.
@@ -57,6 +61,8 @@ type State struct {
 	left     []string        // what failed on the snapshot with its fixes when it was last judged whole
 	search   search
 	sights   map[spot]sight // what is known of single checks at single places
+	built    bool           // a tree was constructed already
+	before   []Fix          // the fixes before that
 	excused  []string       // failing checks that the search takes for flakes
 	pardoned bool           // the tree was asked once more for them
 	strategy int
@@ -86,6 +92,10 @@ func (s State) Step(e Event, _ time.Time) (State, []Effect) {
 		return s.judged(e)
 	case Probed:
 		return s.probed(e)
+	case Constructed:
+		return s.constructed(e)
+	case Explained:
+		return s.explained(e)
 	case Unbuilt:
 		return s.unbuilt(e)
 	case Mended:
@@ -297,6 +307,8 @@ func (s State) assessed(failed, open []string) (State, []Effect) {
 		s.Fixes = s.Fixes[:len(s.Fixes)-1]
 		s.Alerts = append(s.Alerts, "repair-failed: the agent's patch does not pass "+strings.Join(failed, ", "))
 		return s.repair()
+	case goalConstructed:
+		return s.notConstructed("the constructed tree does not pass " + strings.Join(append(failed, open...), ", "))
 	case goalPrefix:
 		return s.shorten()
 	case goalReverted:
@@ -322,6 +334,9 @@ func (s State) promote() (State, []Effect) {
 		if f.Kind == RepairAgent || p.Repair != RepairAgent {
 			p.Repair = f.Kind
 		}
+	}
+	if p.Repair == RepairRevert && slices.ContainsFunc(s.Effective(s.cand), func(f Fix) bool { return f.Subset }) {
+		p.Repair = RepairSubset
 	}
 	for _, id := range s.all {
 		p.Checks = append(p.Checks, s.seen[id])

@@ -74,6 +74,10 @@ func (m *model) answer(e Effect) Event {
 		return m.judge(e)
 	case Probe:
 		return m.probe(e)
+	case Construct:
+		return Constructed{}
+	case Explain:
+		return Explained{Drop: e.At}
 	case Mend:
 		return Mended{Fix{Kind: RepairAgent, Commit: hash(1000), From: m.n, Culprits: e.Culprits}}
 	case Recall:
@@ -261,6 +265,10 @@ func describeEffect(s State, e Effect) string {
 			}
 		}
 		return text.String()
+	case Construct:
+		return "construct for " + strings.Join(e.Checks, " ")
+	case Explain:
+		return fmt.Sprintf("explain c%d", e.At)
 	case Recall:
 		return "recall"
 	case Vet:

@@ -199,16 +199,34 @@ func TestSecondCulpritInTheRepairedLine(t *testing.T) {
 	}
 }
 
-func TestG26PairNamesTheSecond(t *testing.T) {
+func TestG26PairIsNamedAndTheCheaperGoes(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	p.cycle()
-	p.commit("x", map[string]string{"pair/x": "x\n"})
-	p.good("b")
-	y := p.commit("y", map[string]string{"pair/y": "y\n"})
-	r := p.cycle()
-	if !r.Promoted || len(r.Excluded) != 1 || r.Excluded[0].Commit != y {
-		t.Errorf("got %+v, want %s left out", r, y)
+	for name, later := range map[string]map[string]string{
+		"the second": {"y.txt": "y\n"},
+		"the first":  {"pair/y": "y\nand more\n"}, // stands on the second
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.cycle()
+			p.good("a")
+			x := p.commit("x", map[string]string{"pair/x": "x\n"})
+			p.good("b")
+			y := p.commit("y", map[string]string{"pair/y": "y\n"})
+			p.commit("later", later)
+			want := map[string]git.Hash{"the first": x, "the second": y}[name]
+			r := p.cycle()
+			if !r.Promoted || len(r.Excluded) != 1 || r.Excluded[0].Commit != want {
+				t.Fatalf("got %+v, want only %s left out", r, want)
+			}
+			named := map[git.Hash]string{}
+			for _, c := range r.Culprits {
+				named[c.Commit] = c.Kind
+			}
+			if len(named) != 2 || named[x] != green.KindInteraction || named[y] != green.KindInteraction {
+				t.Errorf("named are %+v, want %s and %s as an interaction", r.Culprits, x, y)
+			}
+		})
 	}
 }
 
@@ -292,7 +310,7 @@ func TestProtectedPathsAndPrefix(t *testing.T) {
 	if !r.Promoted || r.Repair != green.RepairPrefix || p.promotion("green").Commit.Parents[1] != good {
 		t.Fatalf("got %+v, want the prefix up to %s", r, good)
 	}
-	if !containsText(r.Alerts, "protected") || !containsText(r.Alerts, "subset is not available yet") {
+	if !containsText(r.Alerts, "protected") || !containsText(r.Alerts, "no constructed tree") {
 		t.Errorf("got alerts %q", r.Alerts)
 	}
 	// Nothing newer can be promoted: red, and after three tries the agent rests.

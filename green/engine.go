@@ -237,6 +237,12 @@ func (c *cycle) do(ctx context.Context, s State, effect Effect) (Event, *Result,
 	case Judge:
 		event, err := c.judge(ctx, f)
 		return event, nil, err
+	case Construct:
+		event, err := c.construct(ctx, f)
+		return event, nil, err
+	case Explain:
+		event, err := c.explain(ctx, f)
+		return event, nil, err
 	case Probe:
 		event, err := c.probe(ctx, f)
 		return event, nil, err

@@ -32,6 +32,7 @@ const (
 // Kinds of a culprit.
 const (
 	KindChange      = "change"
+	KindInteraction = "interaction"
 	KindFlake       = "flake"
 	KindEnvironment = "environment"
 	KindUndecided   = "undecided"
@@ -46,6 +47,8 @@ type Fix struct {
 	Check    string
 	With     []git.Hash // revert: later commits that go with the culprit, since they stand on it
 	InPart   bool       // revert: hunks that later work rewrote stay
+	Subset   bool       // revert: of a constructed tree; main is not asked to take it
+	Accident bool       // of a constructed tree: it failed there once, and passed when asked again
 }
 
 // leavesOut reports whether the fix takes a commit out of the tree.
@@ -137,6 +140,19 @@ type Judged struct {
 	Idle     []git.Hash // fixes that changed nothing at this place
 }
 
+// Constructed answers Construct: what has to be left out; nothing: there is no such tree.
+type Constructed struct {
+	Fixes []Fix
+	Ran   int
+}
+
+// Explained answers Explain.
+type Explained struct {
+	Partners []int // places with which it fails; none: it fails alone, or nobody knows
+	Drop     int   // the place that is to go
+	Ran      int
+}
+
 // Probed answers Probe, place by place in its order.
 type Probed struct{ Answers []Answer }
 
@@ -176,15 +192,17 @@ type Widened struct {
 	Fixes []Fix
 }
 
-func (Probed) event()    {}
-func (Recalled) event()  {}
-func (Vetted) event()    {}
-func (Widened) event()   {}
-func (Opened) event()    {}
-func (Judged) event()    {}
-func (Unbuilt) event()   {}
-func (Mended) event()    {}
-func (NotMended) event() {}
+func (Constructed) event() {}
+func (Explained) event()   {}
+func (Probed) event()      {}
+func (Recalled) event()    {}
+func (Vetted) event()      {}
+func (Widened) event()     {}
+func (Opened) event()      {}
+func (Judged) event()      {}
+func (Unbuilt) event()     {}
+func (Mended) event()      {}
+func (NotMended) event()   {}
 
 // Effect is what is to be done next.
 //
@@ -196,6 +214,20 @@ type Judge struct {
 	Cand   Candidate
 	Checks []string // nil: all that its policies require
 	Again  bool     // run even where there is evidence
+}
+
+// Construct asks for the largest part of the line that passes some checks together.
+type Construct struct {
+	Checks []string
+	Bad    float64 // share of commits that are bad, roughly
+	Slots  int
+}
+
+// Explain asks with which earlier commits of the line a culprit fails, if not alone.
+type Explain struct {
+	Check    string
+	At, Base int
+	Fixes    []Fix
 }
 
 // Probe asks for runs of one check at several places at the same time.
@@ -257,13 +289,15 @@ type Wait struct {
 // Rest ends the cycle: there is nothing to do.
 type Rest struct{ Reason string }
 
-func (Probe) effect()   {}
-func (Recall) effect()  {}
-func (Vet) effect()     {}
-func (Widen) effect()   {}
-func (Judge) effect()   {}
-func (Mend) effect()    {}
-func (Promote) effect() {}
-func (Hold) effect()    {}
-func (Wait) effect()    {}
-func (Rest) effect()    {}
+func (Construct) effect() {}
+func (Explain) effect()   {}
+func (Probe) effect()     {}
+func (Recall) effect()    {}
+func (Vet) effect()       {}
+func (Widen) effect()     {}
+func (Judge) effect()     {}
+func (Mend) effect()      {}
+func (Promote) effect()   {}
+func (Hold) effect()      {}
+func (Wait) effect()      {}
+func (Rest) effect()      {}

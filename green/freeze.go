@@ -350,6 +350,9 @@ func (c *cycle) freezeCarry(ctx context.Context) error {
 		c.frozen.Carry = append(c.frozen.Carry, Fix{Kind: RepairRevert, Commit: h, From: place[h], Culprits: []git.Hash{h}, Check: askedReason})
 	}
 	for _, o := range c.offers() {
+		if o.Subset {
+			continue
+		}
 		if d, ok := queue.Find(o.Entry); ok && d.State == journal.Landed && d.Landed != nil {
 			taken, err := c.repo.IsAncestor(ctx, *d.Landed, c.main)
 			if err != nil {

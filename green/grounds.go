@@ -30,6 +30,9 @@ func (c *cycle) keeps(ctx context.Context, f Fix) (string, error) {
 	if f.Kind != RepairRevert {
 		return "", nil
 	}
+	if f.Subset {
+		return fmt.Sprintf("%s is left out of a constructed tree, and tried again with the next one", f.Commit.Short()), nil
+	}
 	for _, h := range append([]git.Hash{f.Commit}, f.With...) {
 		if k := len(c.frozen.Line) - 1 - c.place[h]; k > maxDistance {
 			return fmt.Sprintf("%s lies %d commits back, and no revert is offered beyond %d", h.Short(), k, maxDistance), nil
@@ -74,7 +77,7 @@ func withheld(offers []Offer) []string {
 // comes back.
 func (c *cycle) grounds(t git.Trailers, s State, f Fix) (git.Trailers, error) {
 	for _, one := range s.Culprits {
-		if one.Commit == f.Commit && one.Check == f.Check && one.Kind == KindChange {
+		if one.Commit == f.Commit && one.Check == f.Check && one.toGo() {
 			t = t.With(keyConfidence, fmt.Sprintf("%.4f", one.Confidence))
 			break
 		}

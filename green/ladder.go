@@ -53,7 +53,7 @@ func (s State) circuit() string {
 	window := min(circuitWindow, s.last())
 	places := map[int]bool{}
 	for _, c := range s.Culprits {
-		if c.Kind == KindChange && c.At > s.last()-window {
+		if c.toGo() && c.At > s.last()-window {
 			places[c.At] = true
 		}
 	}
@@ -69,7 +69,7 @@ func (s State) revertable() []Culprit {
 	var all []Culprit
 	for _, c := range s.Culprits {
 		root := c.At == 1 && s.In.Line[0].IsZero()
-		if c.Kind == KindChange && !root && !s.isOut(c.Commit) && !slices.Contains(s.Stuck, c.Commit) {
+		if c.toGo() && !root && !s.isOut(c.Commit) && !slices.Contains(s.Stuck, c.Commit) {
 			all = append(all, c)
 		}
 	}

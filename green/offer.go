@@ -44,7 +44,7 @@ func (c *cycle) offer(ctx context.Context, s State, cand Candidate) ([]Offer, []
 			return nil, nil, err
 		}
 		if why != "" {
-			offers = append(offers, Offer{Kind: f.Kind, Head: f.Commit, Culprits: notNull(f.Culprits), Check: f.Check, With: f.With, InPart: f.InPart, Withheld: why})
+			offers = append(offers, Offer{Kind: f.Kind, Head: f.Commit, Culprits: notNull(f.Culprits), Check: f.Check, With: f.With, InPart: f.InPart, Subset: f.Subset, Withheld: why})
 			continue
 		}
 		o, err := c.write(ctx, s, f, cand, chain)

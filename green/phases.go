@@ -114,9 +114,9 @@ func phase(s State, effect Effect) string {
 		if f.Again {
 			return CauseFlake
 		}
-	case Probe:
+	case Probe, Explain:
 		return CauseSearching
-	case Mend, Vet, Widen:
+	case Mend, Vet, Widen, Construct:
 		return CauseRed
 	case Recall, Promote, Hold, Wait, Rest:
 	}

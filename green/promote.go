@@ -113,6 +113,9 @@ func (c *cycle) state(s State, p Promote, b built) (Promotion, error) {
 			if f.Check == askedReason {
 				reason = askedReason
 			}
+			if f.Accident {
+				reason += ", though not every time"
+			}
 			if f.InPart {
 				reason += inPart
 			}

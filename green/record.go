@@ -51,6 +51,7 @@ type Offer struct {
 
 	With   []git.Hash `json:"with,omitempty"`    // later commits that are reverted with the culprit
 	InPart bool       `json:"in_part,omitempty"` // what later work rewrote of it stays
+	Subset bool       `json:"subset,omitempty"`  // of a constructed tree: the next one is constructed anew
 
 	Withheld string `json:"withheld,omitempty"` // why main is not asked to take it: there is no entry then
 }

@@ -36,6 +36,13 @@ func (s State) repair() (State, []Effect) {
 			if next, effects := s.revert(); effects != nil {
 				return next, effects
 			}
+		case RepairSubset:
+			if len(s.Stuck)+len(s.later) > 0 && s.canMend() {
+				break // an agent mends forward; leaving more out comes after it
+			}
+			if next, effects := s.construct(); effects != nil {
+				return next, effects
+			}
 		case RepairAgent:
 			if s.In.Fixer && s.mends < maxMends {
 				s.mends++
@@ -49,6 +56,11 @@ func (s State) repair() (State, []Effect) {
 				s.Alerts = append(s.Alerts, "repair-skipped: no fixup agent is configured (agents.model, and OPENAI_API_KEY or OPENAI_BASE_URL)")
 			}
 		case RepairPrefix:
+			if slices.Contains(s.In.Repair[:s.strategy], RepairSubset) {
+				if next, effects := s.construct(); effects != nil {
+					return next, effects
+				}
+			}
 			s.strategy++
 			s.prefixes = s.shorter()
 			return s.shorten()
@@ -83,7 +95,7 @@ func (s State) prove(failed, open []string) State {
 func (s State) guilty() []git.Hash {
 	var all []git.Hash
 	for _, c := range s.Culprits {
-		if c.Kind == KindChange && !s.isOut(c.Commit) && !slices.Contains(all, c.Commit) {
+		if c.toGo() && !s.isOut(c.Commit) && !slices.Contains(all, c.Commit) {
 			all = append(all, c.Commit)
 		}
 	}
@@ -108,6 +120,8 @@ func (s State) unbuilt(e Unbuilt) (State, []Effect) {
 		s.Fixes = s.Fixes[:len(s.Fixes)-1]
 		s.Alerts = append(s.Alerts, "repair-refused: the agent's patch: "+e.Why)
 		return s.repair()
+	case goalConstructed:
+		return s.notConstructed(e.Why)
 	case goalPrefix:
 		return s.shorten()
 	case goalBase:
@@ -142,7 +156,7 @@ func (s State) shorter() []int {
 	}
 	before := s.last()
 	for _, c := range s.Culprits {
-		if c.Kind == KindChange {
+		if c.toGo() {
 			before = min(before, c.At-1)
 		}
 	}

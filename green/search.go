@@ -18,6 +18,7 @@ type search struct {
 	skip   []int // places that tell nothing, or nothing more
 	hung   []int // places where it hung once and was asked again
 	spots  []int // places that were asked last
+	found  Culprit
 }
 
 // nextSearch takes the next failing check, or goes on to the repair.
@@ -96,7 +97,7 @@ func (s State) question() (culprit.Question, culprit.Evidence) {
 		}
 	}
 	for _, c := range s.Culprits {
-		if i := c.At - s.search.base - 1; c.Kind == KindChange && i >= 0 && !s.isOut(c.Commit) {
+		if i := c.At - s.search.base - 1; c.toGo() && i >= 0 && !s.isOut(c.Commit) {
 			q.Weights[i] = blamedWeight
 		}
 	}
@@ -191,7 +192,7 @@ func (s State) named(at int, confidence float64) (State, []Effect) {
 	if s.isOut(commit) {
 		return s.undecided(nil, nil) // it is already left out, and yet
 	}
-	return s.blame(Culprit{At: at, Commit: commit, Check: s.search.check, Kind: KindChange, Confidence: confidence})
+	return s.explain(Culprit{At: at, Commit: commit, Check: s.search.check, Kind: KindChange, Confidence: confidence})
 }
 
 func (s State) blame(c ...Culprit) (State, []Effect) {

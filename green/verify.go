@@ -295,9 +295,9 @@ func (v *verifier) checkContent(ctx context.Context, i int, base git.Hash) error
 		}
 	case RepairRollback:
 		v.checkRollback(i)
-	case RepairRevert:
+	case RepairRevert, RepairSubset:
 		if len(p.Excludes) == 0 {
-			v.fault(at, "Repair: revert, and nothing is excluded")
+			v.fault(at, "Repair: %s, and nothing is excluded", p.Repair)
 		}
 		if err := v.checkRevert(ctx, p, line); err != nil {
 			return err

@@ -120,9 +120,15 @@ func (c *cycle) dependants(ctx context.Context, w Widen, f Fix, b built) ([]git.
 }
 
 func (c *cycle) isBig(ctx context.Context, commit git.Commit) (bool, error) {
+	lines, err := c.lines(ctx, commit)
+	return lines > bigWork, err
+}
+
+// lines is how many lines of text a commit changes.
+func (c *cycle) lines(ctx context.Context, commit git.Commit) (int, error) {
 	stat, err := c.repo.Numstat(ctx, commit.Parent(), commit.Hash)
 	if err != nil {
-		return false, fmt.Errorf("measure %s: %w", commit.Hash.Short(), err)
+		return 0, fmt.Errorf("measure %s: %w", commit.Hash.Short(), err)
 	}
 	lines := 0
 	for row := range strings.Lines(stat) {
@@ -131,7 +137,7 @@ func (c *cycle) isBig(ctx context.Context, commit git.Commit) (bool, error) {
 			lines += added + removed
 		}
 	}
-	return lines > bigWork, nil
+	return lines, nil
 }
 
 // Guard rails of reverting.

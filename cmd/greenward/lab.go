@@ -42,7 +42,7 @@ func labCommands() []command {
 				return a.replay(ctx, o)
 			}
 		},
-	}}
+	}, labGreenCommand()}
 }
 
 type replayOptions struct {
