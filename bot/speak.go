@@ -15,6 +15,7 @@ type report struct {
 	rank int // what comes first when not all can be said
 	do   func(ctx context.Context, c *client) error
 	what string
+	own  bool // it takes its turns itself, for it makes no write or several
 }
 
 // Ranks of reports. What ends a request comes before what only shows that it goes
@@ -51,7 +52,10 @@ func (b *Bot) speak(ctx context.Context) error {
 		if len(list) > crowded && r.rank >= rankCheck {
 			continue // what waits before it takes the next minutes
 		}
-		err := b.turn()
+		var err error
+		if !r.own {
+			err = b.turn()
+		}
 		if err == nil {
 			err = r.do(ctx, c)
 		}
@@ -105,7 +109,7 @@ func (b *Bot) unsaid() []report {
 			}
 			i.Said, i.At = digest(i.text), b.cfg.Now()
 			return nil
-		}, fmt.Sprintf("tell issue %d", number)})
+		}, fmt.Sprintf("tell issue %d", number), false})
 	}
 	slices.SortStableFunc(list, func(x, y report) int { return cmp.Compare(x.rank, y.rank) })
 	return list
@@ -126,7 +130,7 @@ func (b *Bot) ofPull(number int, p *pull) (list []report) {
 				}
 				p.Checked = d
 				return nil
-			}, fmt.Sprintf("write the check run of pull request %d", number)})
+			}, fmt.Sprintf("write the check run of pull request %d", number), false})
 		}
 	}
 	text := commentText(name, p, p.out)
@@ -137,10 +141,10 @@ func (b *Bot) ofPull(number int, p *pull) (list []report) {
 			}
 			p.Said, p.Asked = d, false
 			return nil
-		}, fmt.Sprintf("tell pull request %d", number)})
+		}, fmt.Sprintf("tell pull request %d", number), false})
 	}
 	if p.out.State == stateLanded && p.out.Public && !p.Tidied {
-		list = append(list, report{rankTidy, func(ctx context.Context, c *client) error { return b.tidy(ctx, c, number, p) }, fmt.Sprintf("tidy up after pull request %d", number)})
+		list = append(list, report{rankTidy, func(ctx context.Context, c *client) error { return b.tidy(ctx, c, number, p) }, fmt.Sprintf("tidy up after pull request %d", number), true})
 	}
 	return list
 }
@@ -151,6 +155,9 @@ func (b *Bot) ofPull(number int, p *pull) (list []report) {
 // another base: GitHub would close them for good.
 func (b *Bot) tidy(ctx context.Context, c *client, number int, p *pull) error {
 	if !p.out.Merged && p.Closed.IsZero() {
+		if err := b.turn(); err != nil {
+			return err
+		}
 		if _, _, err := c.PullRequests.Edit(ctx, c.owner, c.name, number, &github.PullRequest{State: new("closed")}); err != nil {
 			return fmt.Errorf("close it: %w", err)
 		}

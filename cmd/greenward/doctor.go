@@ -12,6 +12,7 @@ import (
 
 	"greenward/agents"
 	"greenward/agents/cell"
+	"greenward/bot"
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/proc"
@@ -64,7 +65,7 @@ type doctor struct {
 
 func (a *app) doctor(ctx context.Context, model string) error {
 	d := &doctor{app: a, model: model}
-	for _, look := range []func(context.Context) bool{d.git, d.tools, d.repository, d.policy, d.checks, d.remote, d.server, d.sandbox, d.workspaces, d.disk} {
+	for _, look := range []func(context.Context) bool{d.git, d.tools, d.repository, d.policy, d.checks, d.remote, d.github, d.server, d.sandbox, d.workspaces, d.disk} {
 		if !look(ctx) || ctx.Err() != nil {
 			break // nothing after it can be looked at
 		}
@@ -218,6 +219,37 @@ func (d *doctor) remote(ctx context.Context) bool {
 		d.say("remote", blocked, err.Error(), "landings stay in the hub until it can be reached")
 	} else {
 		d.say("remote", healthy, hub.Upstream()+" can be read and would take a push", "")
+	}
+	return true
+}
+
+// github proves that the App or the token can do its work, where there is one.
+func (d *doctor) github(ctx context.Context) bool {
+	cfg, _, err := d.access(serveOptions{}, filepath.Join(d.place.hub.State(), "bot", "app.json"))
+	if err != nil {
+		d.say("github", blocked, err.Error(), "serve does not start")
+		return true
+	}
+	owner, name, ok := ownerName(d.place.hub.Upstream())
+	if cfg.App == 0 && cfg.Token == "" || !ok {
+		d.say("github", healthy, "no App is configured: greenward serve makes one", "")
+		return true
+	}
+	cfg.Owner, cfg.Name, cfg.Now = owner, name, d.now
+	hook := d.host.Get("GREENWARD_PUBLIC_URL")
+	if hook != "" {
+		hook = strings.TrimRight(hook, "/") + "/webhook"
+	}
+	proofs, err := bot.Prove(ctx, cfg, hook)
+	if err != nil {
+		d.say("github", blocked, err.Error(), "serve does not start")
+	}
+	for _, p := range proofs {
+		state := blocked
+		if p.OK {
+			state, p.Cure = healthy, ""
+		}
+		d.say(p.Name, state, p.Detail, p.Cure)
 	}
 	return true
 }

@@ -1,0 +1,130 @@
+package bot
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"greenward/internal/hubtest"
+)
+
+// story is a list of things that happen on GitHub, each with the delivery that speaks
+// of it.
+func (d *desk) story(n int, head, next string) []func() {
+	say := func(by hubtest.Person, text string) func() {
+		return func() { d.gh.Comment(by, n, text) }
+	}
+	return []func(){
+		say(d.alice, "bors r+"),
+		say(d.mal, "bors r+"),
+		func() { d.gh.Draft(n, true) },
+		func() { d.gh.Draft(n, false) },
+		say(d.alice, "/hold"),
+		func() { d.gh.Push(n, next) },
+		say(d.alice, "/hold cancel"),
+		say(d.alice, "bors r+ "+next[:12]),
+	}
+}
+
+// Q28, H01, H08, H21: whatever order deliveries come in, however often each comes and
+// whichever are lost, the end is the same: they only wake. All that happened has
+// happened before the first of them is read, or between any two.
+func TestQ28AnyOrderOfDeliveriesEndsTheSame(t *testing.T) {
+	want := ""
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 28))
+		d, n, head := asked(t)
+		next := d.commit(d.queue.remote, "topic", "next")
+		events := []string{"issue_comment", "pull_request", "push", "check_run", "issues"}
+		body := fmt.Sprintf(`{"action":"created","repository":{"full_name":"acme/widgets"},"issue":{"number":%d},"pull_request":{"number":%d}}`, n, n)
+		deliver := func() {
+			for range rng.IntN(4) { // lost, once, or several times
+				event := events[rng.IntN(len(events))]
+				d.deliverAs(fmt.Sprint("guid-", rng.IntN(3)), event, hubtest.Sign("s3cr3t", []byte(body)), body)
+				if rng.IntN(2) == 0 {
+					d.tick()
+				}
+				if rng.IntN(4) == 0 {
+					d.restart()
+				}
+			}
+		}
+		for _, happens := range d.story(n, head, next) {
+			happens()
+			d.pass(2_000_000_000)
+			deliver()
+		}
+		for range 3 {
+			d.tick()
+		}
+		d.wantQueued("pr-1@" + next)
+		end := fmt.Sprint(d.gh.Checks(next)[len(d.gh.Checks(next))-1].Status, " ", strings.Split(d.said(n), "\n")[0])
+		if want == "" {
+			want = end
+		}
+		if end != want {
+			t.Fatalf("seed %d ends as %q, others as %q", seed, end, want)
+		}
+	}
+}
+
+// payloads is where real ones lie; the sample that is kept here, or a directory that
+// the environment names.
+func payloads(t *testing.T) []string {
+	t.Helper()
+	dir := os.Getenv("GREENWARD_WEBHOOK_PAYLOADS")
+	if dir == "" {
+		dir = "testdata/webhooks"
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deeper, err := filepath.Glob(filepath.Join(dir, "*", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(files, deeper...)
+}
+
+// Real payloads of GitHub pass through: each is answered as accepted or ignored, and
+// with one byte changed as wrongly signed. Nothing of them does more than wake.
+func TestRealPayloadsPassThrough(t *testing.T) {
+	d := newDesk(t)
+	n := 0
+	for _, file := range payloads(t) {
+		if filepath.Base(file) == "index.json" || strings.Contains(file, "package") {
+			continue
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		event, _, _ := strings.Cut(filepath.Base(file), ".")
+		if dir := filepath.Base(filepath.Dir(file)); dir != "webhooks" && dir != "." && dir != filepath.Base(os.Getenv("GREENWARD_WEBHOOK_PAYLOADS")) {
+			event = dir
+		}
+		body := string(data)
+		sign := hubtest.Sign("s3cr3t", data)
+		if got := d.deliver(event, sign, body); got != 202 {
+			t.Errorf("%s: answered %d", file, got)
+		}
+		changed := []byte(body)
+		changed[len(changed)/2] ^= 1
+		if got := d.deliver(event, sign, string(changed)); got != 401 {
+			t.Errorf("%s with a byte changed: answered %d", file, got)
+		}
+		n++
+	}
+	if n < 5 {
+		t.Fatalf("only %d payloads", n)
+	}
+	t.Logf("%d payloads; answered %v", n, d.door.Stats().Deliveries)
+	d.wantQueued()
+	if len(d.gh.Calls()) != 0 {
+		t.Error("a delivery made a request")
+	}
+}
