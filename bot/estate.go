@@ -92,22 +92,22 @@ func Prove(ctx context.Context, cfg Config, hook string) ([]Proof, error) {
 	if cfg.App == 0 {
 		return proveToken(ctx, cfg)
 	}
-	_, asApp, err := cfg.asApp(cfg.Transport)
-	if err != nil {
-		return []Proof{{"github key", false, err.Error(), "set GREENWARD_GITHUB_PRIVATE_KEY, or ..._FILE, to the .pem that GitHub gave"}}, nil
+	_, asApp, bad := cfg.asApp(cfg.Transport)
+	if bad != nil {
+		return []Proof{{"github key", false, bad.Error(), "set GREENWARD_GITHUB_PRIVATE_KEY, or ..._FILE, to the .pem that GitHub gave"}}, nil //nolint:nilerr // what went wrong is the finding
 	}
-	me, resp, err := asApp.Apps.Get(ctx, "")
-	if err != nil {
-		return []Proof{{"github app", false, err.Error(), "the id and the key must belong together, and this clock must be right to the minute"}}, nil
+	me, resp, bad := asApp.Apps.Get(ctx, "")
+	if bad != nil {
+		return []Proof{{"github app", false, bad.Error(), "the id and the key must belong together, and this clock must be right to the minute"}}, nil //nolint:nilerr // what went wrong is the finding
 	}
 	proofs := []Proof{{"github app", true, me.GetSlug() + ", App " + fmt.Sprint(me.GetID()), ""}}
 	if now, err := clock(resp); err == nil && cfg.Now != nil {
 		off := cfg.Now().Sub(now).Abs()
 		proofs = append(proofs, Proof{"github clock", off.Seconds() < 60, fmt.Sprintf("%.0f s from GitHub's", off.Seconds()), "set this machine's clock (NTP): GitHub refuses what is signed in its future"})
 	}
-	found, err := cfg.installation(ctx, asApp)
-	if err != nil {
-		return append(proofs, Proof{"github installation", false, err.Error(), "install the App on " + cfg.Owner + "/" + cfg.Name}), nil
+	found, bad := cfg.installation(ctx, asApp)
+	if bad != nil {
+		return append(proofs, Proof{"github installation", false, bad.Error(), "install the App on " + cfg.Owner + "/" + cfg.Name}), nil //nolint:nilerr // what went wrong is the finding
 	}
 	proofs = append(proofs, proveRights(found))
 	if hook != "" {
@@ -165,9 +165,9 @@ func proveToken(ctx context.Context, cfg Config) ([]Proof, error) {
 	if err != nil {
 		return nil, err
 	}
-	repo, _, err := gh.WithAuthToken(cfg.Token.Reveal()).Repositories.Get(ctx, cfg.Owner, cfg.Name)
-	if err != nil {
-		return []Proof{{"github token", false, err.Error(), "give one that may read and write " + cfg.Owner + "/" + cfg.Name}}, nil
+	repo, _, bad := gh.WithAuthToken(cfg.Token.Reveal()).Repositories.Get(ctx, cfg.Owner, cfg.Name)
+	if bad != nil {
+		return []Proof{{"github token", false, bad.Error(), "give one that may read and write " + cfg.Owner + "/" + cfg.Name}}, nil //nolint:nilerr // what went wrong is the finding
 	}
 	if !repo.GetPermissions()["push"] {
 		return []Proof{{"github token", false, "may not push to " + repo.GetFullName(), "give one with write permission"}}, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 )
@@ -62,9 +63,7 @@ func (e *etags) RoundTrip(r *http.Request) (*http.Response, error) {
 // again is the kept answer with what the newer one says of limits and time.
 func (t tagged) again(newer *http.Response) *http.Response {
 	header := t.header.Clone()
-	for k, v := range newer.Header {
-		header[k] = v
-	}
+	maps.Copy(header, newer.Header)
 	header.Set("Content-Length", fmt.Sprint(len(t.body)))
 	return &http.Response{
 		Status: "200 OK", StatusCode: http.StatusOK, Proto: newer.Proto, ProtoMajor: newer.ProtoMajor, ProtoMinor: newer.ProtoMinor,

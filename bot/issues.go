@@ -152,6 +152,7 @@ func (b *Bot) obeyOnIssue(ctx context.Context, c *client, number int, a ask) err
 		}
 		i.Note = map[command.Verb]string{command.Stop: "Stopped", command.Pause: "Paused", command.Resume: "Resumed"}[a.Verb] + " by " + a.who() + "."
 		return b.steer(ctx, number, i, a, a.Text)
+	default: // a verb of pull requests does not come this far
 	}
 	return nil
 }
@@ -191,7 +192,7 @@ func (b *Bot) start(ctx context.Context, c *client, item *github.Issue, a ask) e
 		}
 		r := Request{Issue: number, Trigger: trigger, Goal: Goal(item.GetTitle(), item.GetBody()), By: a.actor(), Args: a.Args}
 		run, err = b.cfg.Runs.Start(ctx, r)
-		if no, ok := errors.AsType[*Refusal](err); ok {
+		if no, ok := errors.AsType[*RefusalError](err); ok {
 			b.mem.issue(number).Note = "The request of " + a.who() + " for a run was not taken: " + no.Why
 			return b.effects.Outcome(key, "refused")
 		}

@@ -57,9 +57,10 @@ func (b *Bot) obey(ctx context.Context, c *client, number int, p *pull, a ask) e
 		return b.order(ctx, number, p, a)
 	case command.Try, command.Retry:
 		return b.again(ctx, number, p, a)
+	default:
+		b.note(c, p, a)
+		return nil
 	}
-	b.note(c, p, a)
-	return nil
 }
 
 // note does what needs nothing but the bot's own memory.
@@ -94,6 +95,7 @@ func (b *Bot) note(c *client, p *pull, a ask) {
 		p.Note = command.HelpText(c.slug)
 	case command.Hint, command.Unserved:
 		p.Note = a.Text
+	default: // the others are not for notes
 	}
 }
 

@@ -124,15 +124,15 @@ type Progress struct {
 	Ended    bool
 }
 
-// Refusal is an answer that no repetition changes: why a run is not begun.
-type Refusal struct{ Why string }
+// RefusalError is an answer that no repetition changes: why a run is not begun.
+type RefusalError struct{ Why string }
 
-func (r *Refusal) Error() string { return r.Why }
+func (r *RefusalError) Error() string { return r.Why }
 
 // Runs pursues goals. Every call may be repeated.
 type Runs interface {
 	// Start begins the run, together with its ref under refs/greenward/seen/, in one
-	// step, and returns its name: where that ref is, it does nothing. A *Refusal says
+	// step, and returns its name: where that ref is, it does nothing. A *RefusalError says
 	// that it will not be begun.
 	Start(ctx context.Context, r Request) (run string, err error)
 	// Seen is the run that the trigger has started, or "".

@@ -33,10 +33,16 @@ func (b *Bot) change(number int, p *pull) Change {
 
 func pullRef(number int) git.Ref { return git.Ref(fmt.Sprintf("refs/pull/%d/head", number)) }
 
+// look is what is known of a pull request before it is followed.
+type look struct {
+	open  bool // in the listing, or as far as is known
+	named bool // a webhook spoke of it or of its head
+}
+
 // follow keeps the queue in step with a pull request, and notes how it stands.
-// named: a webhook spoke of it or of its head.
-func (b *Bot) follow(ctx context.Context, c *client, number int, p *pull, open, named bool) error {
-	if !open {
+func (b *Bot) follow(ctx context.Context, c *client, number int, now look) error {
+	p := b.mem.Pulls[number]
+	if !now.open {
 		gone, err := b.closed(ctx, c, number, p)
 		if err != nil || !gone {
 			return err
@@ -46,11 +52,11 @@ func (b *Bot) follow(ctx context.Context, c *client, number int, p *pull, open, 
 		return nil
 	}
 	var errs []error
-	if p.Trial != nil && open {
+	if p.Trial != nil && now.open {
 		errs = append(errs, b.try(ctx, number, p))
 	}
 	if !p.Entry.IsZero() {
-		errs = append(errs, b.settle(ctx, c, number, p, named))
+		errs = append(errs, b.settle(ctx, c, number, now.named))
 	}
 	return errors.Join(errs...)
 }
@@ -58,7 +64,8 @@ func (b *Bot) follow(ctx context.Context, c *client, number int, p *pull, open, 
 // settle withdraws an approval that is void, submits one that may land now, takes
 // out what may not land any more, and reads what became of it. State comes first;
 // what is said of it, later.
-func (b *Bot) settle(ctx context.Context, c *client, number int, p *pull, named bool) error {
+func (b *Bot) settle(ctx context.Context, c *client, number int, named bool) error {
+	p := b.mem.Pulls[number]
 	if void := p.voided(); void != "" {
 		return b.withdraw(ctx, number, p, Outcome{State: stateWithdrawn, Detail: void})
 	}
@@ -81,7 +88,7 @@ func (b *Bot) settle(ctx context.Context, c *client, number int, p *pull, named 
 		p.out = out
 		return nil
 	}
-	lacks, err := b.lacks(ctx, c, number, p, named)
+	lacks, err := b.lacks(ctx, c, number, named)
 	if err != nil {
 		return err
 	}
@@ -154,7 +161,8 @@ func (b *Bot) withdraw(ctx context.Context, number int, p *pull, said Outcome) e
 
 // lacks says why an approved change may not land now, or nothing. What costs
 // requests is looked at once a poll period, and when a webhook named it.
-func (b *Bot) lacks(ctx context.Context, c *client, number int, p *pull, named bool) (string, error) {
+func (b *Bot) lacks(ctx context.Context, c *client, number int, named bool) (string, error) {
+	p := b.mem.Pulls[number]
 	if p.Hold != "" {
 		return p.Hold, nil
 	}

@@ -63,7 +63,7 @@ func (b *Bot) Refresh(ctx context.Context) error {
 	var errs []error
 	for _, number := range b.inOrder() {
 		p := b.mem.Pulls[number]
-		if err := b.follow(ctx, c, number, p, p.Closed.IsZero(), false); err != nil {
+		if err := b.follow(ctx, c, number, look{open: p.Closed.IsZero()}); err != nil {
 			errs = append(errs, fmt.Errorf("follow pull request %d: %w", number, err))
 			if halts(errs) {
 				return b.ended(errors.Join(errs...))
@@ -147,7 +147,7 @@ func (b *Bot) reconcile(ctx context.Context) error {
 		}
 		p := b.mem.Pulls[number]
 		_, isOpen := open[number]
-		if err := b.follow(ctx, c, number, p, isOpen, seen.pulls[number] || seen.commits[p.Head]); err != nil {
+		if err := b.follow(ctx, c, number, look{isOpen, seen.pulls[number] || seen.commits[p.Head]}); err != nil {
 			errs = append(errs, fmt.Errorf("follow pull request %d: %w", number, err))
 		}
 	}

@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,10 +15,10 @@ func (d *desk) blocked(n int, head string, words ...string) {
 	d.wantQueued()
 	wantIn(d.T, d.said(n), append(words, "waits before it may join the queue")...)
 	c := d.gh.Checks(head)
-	for i := len(c) - 1; i >= 0; i-- {
-		if c[i].App == hubtest.App {
-			if c[i].Status != "queued" || !strings.HasPrefix(c[i].Title, "Waits: ") {
-				d.Fatalf("check run: %+v", c[i])
+	for _, run := range slices.Backward(c) {
+		if run.App == hubtest.App {
+			if run.Status != "queued" || !strings.HasPrefix(run.Title, "Waits: ") {
+				d.Fatalf("check run: %+v", run)
 			}
 			return
 		}

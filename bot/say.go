@@ -88,6 +88,7 @@ func (b *Bot) check(ctx context.Context, c *client, p *pull, v verdict) error {
 		}
 	}
 	shape := shapeOf(v)
+	shape.key, shape.external = key, external
 	if id == 0 {
 		err = b.create(key, func() (int64, error) {
 			made, _, err := c.Checks.CreateCheckRun(ctx, c.owner, c.name, github.CreateCheckRunOptions{
@@ -97,7 +98,7 @@ func (b *Bot) check(ctx context.Context, c *client, p *pull, v verdict) error {
 			return id, err
 		})
 	} else {
-		err = b.updateCheck(ctx, c, key, id, external, v, shape)
+		err = b.updateCheck(ctx, c, id, shape)
 	}
 	if err == nil {
 		p.CheckDone = v.status == "completed"
@@ -106,16 +107,16 @@ func (b *Bot) check(ctx context.Context, c *client, p *pull, v verdict) error {
 		n := min(len(shape.more), maxAnnotations)
 		shape.output.Annotations, shape.more = shape.more[:n], shape.more[n:]
 		if err = b.turn(); err == nil {
-			err = b.updateCheck(ctx, c, key, id, external, v, shape)
+			err = b.updateCheck(ctx, c, id, shape)
 		}
 	}
 	return err
 }
 
-func (b *Bot) updateCheck(ctx context.Context, c *client, key string, id int64, external string, v verdict, shape shape) error {
-	return b.amend(key, id, func() (*github.Response, error) {
+func (b *Bot) updateCheck(ctx context.Context, c *client, id int64, shape shape) error {
+	return b.amend(shape.key, id, func() (*github.Response, error) {
 		_, resp, err := c.Checks.UpdateCheckRun(ctx, c.owner, c.name, id, github.UpdateCheckRunOptions{
-			Name: checkName, ExternalID: &external, Status: &v.status, Conclusion: shape.conclusion, Output: shape.output, Actions: shape.actions,
+			Name: checkName, ExternalID: &shape.external, Status: &shape.status, Conclusion: shape.conclusion, Output: shape.output, Actions: shape.actions,
 		})
 		return resp, err
 	})
@@ -138,6 +139,8 @@ func (b *Bot) findCheck(ctx context.Context, c *client, head git.Hash, external 
 // shape is a verdict in GitHub's terms, within its limits: 65,535 bytes of text,
 // 50 annotations and 3 actions a request.
 type shape struct {
+	key, external, status string // under which it is recorded, and known to GitHub
+
 	conclusion *string
 	output     *github.CheckRunOutput
 	actions    []*github.CheckRunAction
@@ -145,7 +148,7 @@ type shape struct {
 }
 
 func shapeOf(v verdict) shape {
-	s := shape{output: &github.CheckRunOutput{Title: &v.title, Summary: new(cut(v.summary, maxText)), Text: new(cut(v.text, maxText))}}
+	s := shape{status: v.status, output: &github.CheckRunOutput{Title: &v.title, Summary: new(cut(v.summary, maxText)), Text: new(cut(v.text, maxText))}}
 	if v.conclusion != "" {
 		s.conclusion = &v.conclusion
 	}

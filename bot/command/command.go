@@ -161,12 +161,13 @@ func (d dialect) match(words []string) (s spelling, value string, rest []string,
 }
 
 // command reads what a spelling takes.
-func (s spelling) command(value string, rest []string) (c Command, left []string, ok bool) {
+func (s spelling) command(value string, words []string) (c Command, left []string, ok bool) {
 	c = Command{Verb: s.verb, Text: s.says}
 	switch s.takes {
+	case alone:
 	case commit:
-		if len(rest) > 0 && isCommit(rest[0]) {
-			c.SHA, rest = strings.ToLower(rest[0]), rest[1:]
+		if len(words) > 0 && isCommit(words[0]) {
+			c.SHA, words = strings.ToLower(words[0]), words[1:]
 		}
 	case level:
 		n, err := strconv.Atoi(value)
@@ -183,23 +184,23 @@ func (s spelling) command(value string, rest []string) (c Command, left []string
 			c.Users = append(c.Users, name)
 		}
 	case reason:
-		text := strings.TrimSpace(value + " " + strings.Join(rest, " "))
+		text := strings.TrimSpace(value + " " + strings.Join(words, " "))
 		if s.verb == Freeze { // homu's treeclosed=100: a number says how important a change must be
 			if first, more, _ := strings.Cut(text, " "); strings.Trim(first, "0123456789") == "" {
 				text = more
 			}
 		}
-		c.Text, rest = clip(text, maxReason), nil
+		c.Text, words = clip(text, maxReason), nil
 	case given:
-		args, fine := parseArgs(rest)
+		args, fine := parseArgs(words)
 		if !fine {
 			return c, nil, false
 		}
-		c.Args, rest = args, nil
-	case any:
-		rest = nil
+		c.Args, words = args, nil
+	case rest:
+		words = nil
 	}
-	return c, rest, true
+	return c, words, true
 }
 
 // parseArgs reads what a run may use; anything unknown spoils the line.

@@ -12,7 +12,7 @@ const (
 	people      // logins after "=", separated by commas
 	reason      // the rest of the line
 	given       // workers=N budget=$N model=NAME
-	any         // whatever follows belongs to it and is not read
+	rest        // whatever follows belongs to it and is not read
 )
 
 // spelling is one way to ask for something.
@@ -108,7 +108,7 @@ func bors() []spelling {
 		{word: "rollup", verb: Unserved, says: batches},
 		{word: "single on", verb: Unserved, says: batches},
 		{word: "single off", verb: Unserved, says: batches},
-		{word: "squash", verb: Unserved, takes: any, says: "How changes land is set by queue.method in the policy."},
+		{word: "squash", verb: Unserved, takes: rest, says: "How changes land is set by queue.method in the policy."},
 		{word: "force", verb: Unserved, says: "Nothing lands past its checks."},
 		{word: "clean", verb: Unserved, says: "Verdicts belong to exact trees, so there is nothing to clean."},
 	}
@@ -137,7 +137,7 @@ func prow() []spelling {
 
 func mergify() []spelling {
 	return []spelling{
-		{word: "queue", verb: Merge, takes: any},
+		{word: "queue", verb: Merge, takes: rest},
 		{word: "requeue", verb: Retry},
 		{word: "dequeue", verb: Unmerge},
 		{word: "unqueue", verb: Unmerge},
@@ -149,7 +149,7 @@ func mergify() []spelling {
 
 func trunk() []spelling {
 	return []spelling{
-		{word: "merge", verb: Merge, takes: any},
+		{word: "merge", verb: Merge, takes: rest},
 		{word: "cancel", verb: Unmerge},
 	}
 }

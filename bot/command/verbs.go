@@ -94,8 +94,9 @@ func (v Verb) MayAsk(w Who) bool {
 		return w.Role >= Writer
 	case Freeze, Thaw:
 		return w.Role >= Maintainer
+	default:
+		return false
 	}
-	return false
 }
 
 // Needs says what it takes, for the refusal.
@@ -107,8 +108,9 @@ func (v Verb) Needs() string {
 		return "write permission on this repository, a delegation, or to be the author"
 	case Merge, Review, Approve, Try, Retry:
 		return "write permission on this repository, or a delegation"
+	default:
+		return "write permission on this repository"
 	}
-	return "write permission on this repository"
 }
 
 // OnIssue reports whether the verb is for issues; the others are for pull requests.
@@ -117,8 +119,9 @@ func (v Verb) OnIssue() bool {
 	switch v {
 	case Run, Stop, Pause, Resume, Status, Help, Ping, Hint:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // OnPull reports whether the verb is for pull requests.
@@ -126,6 +129,7 @@ func (v Verb) OnPull() bool {
 	switch v {
 	case Run, Stop, Pause, Resume:
 		return false
+	default:
+		return true
 	}
-	return true
 }

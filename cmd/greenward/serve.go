@@ -140,7 +140,7 @@ func (f *front) one(ctx context.Context, g *errgroup.Group, public string) error
 			return err
 		}
 	}
-	page, err := f.app.serveHub(ctx, g, f, cfg)
+	page, err := f.serveHub(ctx, g, f, cfg)
 	if err != nil {
 		return err
 	}

@@ -178,7 +178,7 @@ func (r *botRuns) Start(ctx context.Context, q bot.Request) (string, error) {
 		return "", err
 	}
 	if q.Args.Dollars > 0 && r.crew.tokensFor(q.Args) == 0 {
-		return "", &bot.Refusal{Why: "the policy has no price of that model (agents.providers[].prices), so a budget in dollars cannot be kept; give it in tokens."}
+		return "", &bot.RefusalError{Why: "the policy has no price of that model (agents.providers[].prices), so a budget in dollars cannot be kept; give it in tokens."}
 	}
 	hub, run := r.crew.hub, runName(q.Issue, q.Trigger)
 	by := identity(q.By, r.crew.app.now())

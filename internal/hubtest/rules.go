@@ -41,7 +41,6 @@ func (h *Hub) ruleRoutes(route func(string, func(*asked) (int, any))) {
 }
 
 func (h *Hub) pullRoutes(route func(string, func(*asked) (int, any))) {
-	missing := object{"message": "Not Found"}
 	route("GET /R/pulls/{n}/reviews", func(a *asked) (int, any) {
 		list := []object{}
 		for _, r := range h.reviews {
@@ -76,6 +75,10 @@ func (h *Hub) pullRoutes(route func(string, func(*asked) (int, any))) {
 		i.updated = h.now()
 		return 200, pullJSON(i)
 	})
+}
+
+func (h *Hub) branchRoutes(route func(string, func(*asked) (int, any))) {
+	missing := object{"message": "Not Found"}
 	route("GET /R/git/ref/heads/{branch}", func(a *asked) (int, any) {
 		if sha := h.refs[a.PathValue("branch")]; sha != "" {
 			return 200, object{"ref": "refs/heads/" + a.PathValue("branch"), "object": object{"sha": sha, "type": "commit"}}

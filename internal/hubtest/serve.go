@@ -54,6 +54,7 @@ func (h *Hub) handler() http.Handler {
 	h.checkRoutes(route)
 	h.ruleRoutes(route)
 	h.pullRoutes(route)
+	h.branchRoutes(route)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Path = strings.TrimPrefix(r.URL.Path, "/api/v3")
 		h.mu.Lock()
