@@ -212,8 +212,8 @@ func (c *Cell) readable() []string {
 	paths := slices.Clone(c.place.Read)
 	paths = append(paths, toolchains(c.place.Env, c.place.Person)...)
 	if c.place.Network { // where the system keeps it elsewhere, /etc holds a link
-		if real, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && !ofSystem(real) {
-			paths = append(paths, real)
+		if file, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && !ofSystem(file) {
+			paths = append(paths, file)
 		}
 	}
 	slices.Sort(paths)

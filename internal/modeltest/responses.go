@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 )
@@ -110,16 +111,16 @@ func parseResponses(body []byte) (Request, bool, error) {
 		return r, false, fmt.Errorf("input: %w", err)
 	}
 	for i, item := range items {
-		if err := r.take(item); err != nil {
+		if err := take(&r, item); err != nil {
 			return r, false, fmt.Errorf("input.[%d]: %w", i, err)
 		}
 	}
-	return r, false, r.answered()
+	return r, false, answered(r)
 }
 
 // take adds an item to the conversation; messages of one speaker in a row become
 // one.
-func (r *Request) take(item responsesItem) error {
+func take(r *Request, item responsesItem) error {
 	last := len(r.Messages) - 1
 	switch item.Type {
 	case "", "message":
@@ -152,7 +153,7 @@ func (r *Request) take(item responsesItem) error {
 }
 
 // answered holds that every call has one answer, and every answer a call.
-func (r *Request) answered() error {
+func answered(r Request) error {
 	open := map[string]bool{}
 	for _, m := range r.Messages {
 		for _, c := range m.Calls {
@@ -233,19 +234,13 @@ func (x *exchange) items() []map[string]any {
 func (x *exchange) responseEvents() []map[string]any {
 	events := []map[string]any{{"type": "response.created", "response": x.response("in_progress")}}
 	for n, item := range x.items() {
-		begun := map[string]any{}
-		for key, value := range item {
-			begun[key] = value
-		}
+		begun := maps.Clone(item)
 		begun["status"] = "in_progress"
 		at := map[string]any{"output_index": n, "item_id": item["id"]}
 		event := func(kind string, more map[string]any) {
 			e := map[string]any{"type": kind}
-			for _, part := range []map[string]any{at, more} {
-				for key, value := range part {
-					e[key] = value
-				}
-			}
+			maps.Copy(e, at)
+			maps.Copy(e, more)
 			events = append(events, e)
 		}
 		if item["type"] == "message" {
