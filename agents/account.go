@@ -58,7 +58,7 @@ type Sum struct {
 }
 
 func (s Sum) add(t Sum) Sum {
-	return Sum{Usage: s.Usage.Add(t.Usage), Replies: s.Replies + t.Replies, USD: s.USD + t.USD, Unpriced: s.Unpriced + t.Unpriced}
+	return Sum{Usage: s.Add(t.Usage), Replies: s.Replies + t.Replies, USD: s.USD + t.USD, Unpriced: s.Unpriced + t.Unpriced}
 }
 
 // Prices are known by the names of models.

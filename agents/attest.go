@@ -142,12 +142,7 @@ func (a *assignment) versions(name string) (before, after []byte, err error) {
 // claimsARun reports whether a report says that tests or the like pass.
 func claimsARun(r Report) bool {
 	claim := regexp.MustCompile(`(?i)\b(tests?|checks?|suite|build|lint|vet|everything|all)\b[^.\n]{0,40}\b(pass(es|ed|ing)?|green|succeed(s|ed)?|compiles|clean|ok)\b`)
-	for _, text := range slices.Concat([]string{r.Summary, r.Details}, r.Notes, r.Findings) {
-		if claim.MatchString(text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Concat([]string{r.Summary, r.Details}, r.Notes, r.Findings), claim.MatchString)
 }
 
 // stat counts the change.

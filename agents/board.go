@@ -77,7 +77,7 @@ func OpenTasks(repo *git.Repo, main git.Hash, run string) (Board, error) {
 }
 
 // breakCycles reports tasks that wait for each other: nobody could ever take them.
-func (b *Board) breakCycles() {
+func breakCycles(b *Board) {
 	after := map[string][]string{}
 	for _, t := range b.Tasks {
 		if len(t.After) > 0 {
@@ -119,8 +119,8 @@ func reaches(after map[string][]string, id string) bool {
 func (b Board) Ready() []Task { return b.ready }
 
 // order sorts the rest of a board whose tasks are sorted, and finds what is ready.
-func (b *Board) order() {
-	b.breakCycles()
+func order(b *Board) {
+	breakCycles(b)
 	slices.SortFunc(b.Goals, func(a, b Goal) int { return cmp.Compare(a.Planner, b.Planner) })
 	slices.SortFunc(b.Malformed, func(a, b *MalformedError) int { return cmp.Compare(a.Path, b.Path) })
 	b.ready = make([]Task, 0, len(b.Tasks))

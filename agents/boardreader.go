@@ -201,6 +201,6 @@ func (b *BoardReader) gather() Board {
 	for _, id := range b.ids {
 		board.Tasks = append(board.Tasks, *b.files[TaskPath(id)].task)
 	}
-	board.order()
+	order(&board)
 	return board
 }

@@ -67,6 +67,7 @@ func (w *world) handle(all *Workspaces, ws *Workspace) []git.Ref {
 func TestHostileRepositoryIsOnlyData(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, dir, ran, outside string){
 		"programs in the configuration": func(t *testing.T, dir, ran, _ string) {
+			t.Helper()
 			run := "touch " + ran + "; cat"
 			for key, value := range map[string]string{
 				"filter.x.clean": run, "filter.x.smudge": run, "filter.x.process": run, "diff.external": run, "diff.x.textconv": run, "diff.x.command": run,
@@ -88,6 +89,7 @@ func TestHostileRepositoryIsOnlyData(t *testing.T) {
 			}
 		},
 		"a submodule with programs": func(t *testing.T, dir, ran, _ string) {
+			t.Helper()
 			sub := filepath.Join(dir, "sub")
 			if err := os.MkdirAll(sub, 0o755); err != nil {
 				t.Fatal(err)
@@ -103,6 +105,7 @@ func TestHostileRepositoryIsOnlyData(t *testing.T) {
 			write(t, sub, "f", "y\n")
 		},
 		"a HEAD that is a pipe": func(t *testing.T, dir, _, _ string) {
+			t.Helper()
 			head := filepath.Join(dir, ".git", "HEAD")
 			if err := os.Remove(head); err != nil {
 				t.Fatal(err)
@@ -112,6 +115,7 @@ func TestHostileRepositoryIsOnlyData(t *testing.T) {
 			}
 		},
 		"links that lead out": func(t *testing.T, dir, _, outside string) {
+			t.Helper()
 			for _, name := range []string{"index", "refs/heads/work", "config"} {
 				path := filepath.Join(dir, ".git", name)
 				if err := os.Remove(path); err != nil {
@@ -123,6 +127,7 @@ func TestHostileRepositoryIsOnlyData(t *testing.T) {
 			}
 		},
 		"a .git that is elsewhere": func(t *testing.T, dir, _, outside string) {
+			t.Helper()
 			if err := os.Rename(filepath.Join(dir, ".git"), filepath.Join(outside, "moved")); err != nil {
 				t.Fatal(err)
 			}
@@ -131,6 +136,7 @@ func TestHostileRepositoryIsOnlyData(t *testing.T) {
 			}
 		},
 		"objects of somebody else": func(t *testing.T, dir, _, outside string) {
+			t.Helper()
 			gittest.Git(t, outside, "init", "-q")
 			write(t, outside, "secret", "SECRET\n")
 			gittest.Git(t, outside, "add", ".")
@@ -139,6 +145,7 @@ func TestHostileRepositoryIsOnlyData(t *testing.T) {
 			write(t, dir, ".git/refs/heads/work", gittest.Git(t, outside, "rev-parse", "HEAD")+"\n")
 		},
 		"garbage": func(t *testing.T, dir, _, _ string) {
+			t.Helper()
 			write(t, dir, ".git/index", "garbage")
 			write(t, dir, ".git/packed-refs", strings.Repeat("garbage\n", 1000))
 			write(t, dir, ".git/HEAD", "ref: ../../../../etc/passwd\n")

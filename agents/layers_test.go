@@ -112,6 +112,7 @@ func TestA01LayeredNothingIsLost(t *testing.T) {
 	for name, fate := range map[string]func(t *testing.T, all *Workspaces, ws *Workspace){
 		"killed": func(*testing.T, *Workspaces, *Workspace) {},
 		"restarted": func(t *testing.T, _ *Workspaces, ws *Workspace) {
+			t.Helper()
 			if err := proc.UnmountBelow(ws.Dir()); err != nil {
 				t.Fatal(err)
 			}

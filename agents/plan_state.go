@@ -26,6 +26,7 @@ type planState struct {
 	Made, Gone []string // own tasks and slices that its last plan created, and took back
 	Findings   string   // why its word that the goal is met was not taken
 	Judged     int      // how often that happened
+	Refused    string   // why its last plan was not taken
 
 	Plan       git.Hash // head of a submitted plan that answers Seen; zero when settled
 	Before     git.Hash // the cursor before that plan
@@ -46,13 +47,18 @@ func (p *Planner) readState() (planState, error) {
 	if err != nil || tip.IsZero() {
 		return planState{}, err
 	}
+	return p.stateAt(tip)
+}
+
+// stateAt reads one commit of the planner's ref.
+func (p *Planner) stateAt(tip git.Hash) (planState, error) {
 	commit, err := p.Repo.Commit(tip)
 	if err != nil {
 		return planState{}, fmt.Errorf("read the cursor of %s: %w", p.Path, err)
 	}
 	t := commit.Trailers()
 	get := func(key string) string { v, _ := t.Get(key); return v }
-	s := planState{commit: tip, Mark: get("Mark"), MarkBefore: get("Mark-Before")}
+	s := planState{commit: tip, Mark: get("Mark"), MarkBefore: get("Mark-Before"), Refused: get("Refused")}
 	for key, into := range map[string]*git.Hash{keySeen: &s.Seen, "Goal": &s.Goal, "Plan": &s.Plan, "Before": &s.Before} {
 		if value := get(key); value != "" {
 			if *into, err = git.ParseHash(value); err != nil {
@@ -113,6 +119,7 @@ func (p *Planner) commitState(old, next planState) (git.Hash, error) {
 		{Key: "Plan", Value: string(next.Plan)},
 		{Key: "Before", Value: string(next.Before)},
 		{Key: "Mark-Before", Value: git.OneLine(next.MarkBefore)},
+		{Key: "Refused", Value: git.OneLine(cut(next.Refused, 500))},
 	} {
 		if one.Value != "" {
 			m.Trailers = m.Trailers.With(one.Key, one.Value)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -53,9 +54,7 @@ func (d *draft) files() (map[string]string, error) {
 	for _, slice := range d.spawned {
 		files[GoalPath(slice.ID)] = slice.Text
 	}
-	for path, text := range d.designs {
-		files[path] = text
-	}
+	maps.Copy(files, d.designs)
 	if d.understood != "" && !d.finished {
 		files[GoalPath(d.p.Path)] = asked(d.goal) + "\n" + d.understood
 	}

@@ -73,13 +73,14 @@ type News struct {
 	Dropped  []string // own tasks and slices that went without a hand-off since the cursor
 	Changed  bool     // somebody edited the goal since the cursor
 	Findings string   // why the planner's last word was not taken
+	Refused  string   // why its last plan was not taken
 	planner  string
 	state    planState // as its ref holds it
 }
 
 // Waits reports whether there is something that the planner has not answered.
 func (n News) Waits() bool {
-	return n.Open && n.Seen.IsZero() || n.Pending || len(n.Handoffs)+len(n.Dropped) > 0 || n.Changed || n.Findings != ""
+	return n.Open && n.Seen.IsZero() || n.Pending || len(n.Handoffs)+len(n.Dropped) > 0 || n.Changed || n.Findings != "" || n.Refused != ""
 }
 
 // Coming reports whether work is open whose end will wake the planner.
@@ -156,7 +157,7 @@ func (p *Planner) Read(ctx context.Context) (News, error) {
 	if err != nil {
 		return News{}, err
 	}
-	n.Board, n.Findings = board.Of(p.Path), state.Findings
+	n.Board, n.Findings, n.Refused = board.Of(p.Path), state.Findings, state.Refused
 	if state.Seen == main {
 		return n, nil
 	}
@@ -323,17 +324,39 @@ func (p *Planner) settle(ctx context.Context, state planState) (Episode, error) 
 	}
 }
 
-// dropPlan forgets a plan that cannot land; the events it answered are planned
-// for again.
+// dropPlan forgets a plan that cannot land, and the scratchpad that speaks of it:
+// the events it answered are planned for again, by whoever lives then.
 func (p *Planner) dropPlan(ctx context.Context, state planState, d journal.Decision) (Episode, error) {
-	back := state
-	back.Seen, back.Mark, back.Plan, back.Before, back.MarkBefore, back.Made, back.Gone = state.Before, state.MarkBefore, "", "", "", nil, nil
+	back, err := p.beforePlan(state)
+	if err != nil {
+		return Episode{}, err
+	}
 	why := strings.TrimSpace(fmt.Sprintf("%s %s %s", d.State, reason(d), strings.Join(d.Paths, ", ")))
 	if d.Detail != nil {
 		why += ": " + git.OneLine(*d.Detail)
 	}
+	back.Refused = why
 	zerolog.Ctx(ctx).Warn().Str("change", d.Entry).Str("state", why).Msg("plan refused")
 	return Episode{Seen: back.Seen, Refused: why, Settled: true}, p.writeState(ctx, state, back, nil)
+}
+
+// beforePlan is the planner's state before it made the plan that is on its way.
+func (p *Planner) beforePlan(state planState) (planState, error) {
+	for at := state.commit; !at.IsZero(); {
+		s, err := p.stateAt(at)
+		if err != nil || s.Plan.IsZero() {
+			return s, err
+		}
+		commit, err := p.Repo.Commit(at)
+		if err != nil {
+			return planState{}, err
+		}
+		if len(commit.Parents) == 0 || commit.Parents[0] == s.Plan { // its first turn: nothing came before
+			break
+		}
+		at = commit.Parents[0]
+	}
+	return planState{}, nil
 }
 
 // onMain finds the plan made from the main commit seen, if it has landed.

@@ -120,7 +120,7 @@ func (q Query) scan(path string, take func(Event) bool) error {
 		if at, ok := timeOf(line); ok && !q.To.IsZero() && at.After(q.To) {
 			return nil
 		}
-		if !q.mayPick(line) && !(q.Task != "" && bytes.Contains(line, []byte(startMark))) {
+		if !q.mayPick(line) && (q.Task == "" || !bytes.Contains(line, []byte(startMark))) {
 			continue
 		}
 		var e Event
@@ -165,7 +165,7 @@ func taskAt(path string, offset int64) (string, error) {
 	line, _, _ := bytes.Cut(lines, []byte("\n"))
 	var e Event
 	if json.Unmarshal(line, &e) != nil {
-		return "", nil
+		return "", nil //nolint:nilerr // a torn line names no task
 	}
 	return e.Task, nil
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"greenward/agents/model"
@@ -69,8 +70,8 @@ func (t *Transcript) prior(task, claim string) (*Prior, error) {
 // openCalls are the calls of the last reply that have no result.
 func openCalls(messages []model.Message) []model.ToolCall {
 	answered := map[string]bool{}
-	for i := len(messages) - 1; i >= 0; i-- {
-		switch m := messages[i]; m.Role {
+	for _, m := range slices.Backward(messages) {
+		switch m.Role {
 		case model.Tool:
 			answered[m.CallID] = true
 		case model.Assistant:

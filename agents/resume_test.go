@@ -110,10 +110,10 @@ type tripwire struct {
 
 func (m *tripwire) Begin(ctx context.Context, job Job) (Session, error) {
 	s, err := m.Mind.Begin(ctx, job)
-	if real, ok := s.(*modelSession); ok {
-		for i := range real.loop.Tools {
-			run := real.loop.Tools[i].Run
-			real.loop.Tools[i].Run = func(ctx context.Context, call model.ToolCall) (Result, error) {
+	if own, ok := s.(*modelSession); ok {
+		for i := range own.loop.Tools {
+			run := own.loop.Tools[i].Run
+			own.loop.Tools[i].Run = func(ctx context.Context, call model.ToolCall) (Result, error) {
 				m.at()
 				return run(ctx, call)
 			}

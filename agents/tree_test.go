@@ -279,7 +279,7 @@ func TestS24AnUnmetGoalStaysOpen(t *testing.T) {
 func TestS69AGoalEditedMeanwhileDoesNotEnd(t *testing.T) {
 	w := newWorld(t, nil)
 	finish := use("finish", args{"summary": "met"})
-	p := w.planner((&recorder{wakes: [][]model.Message{{finish, finish}, {}}}).client())
+	p := w.planner((&recorder{wakes: [][]model.Message{{use("scratchpad", args{"text": "all is done"}), finish, finish}, {}}}).client())
 	once := false
 	w.before = func(string) {
 		if !once {
@@ -291,8 +291,18 @@ func TestS69AGoalEditedMeanwhileDoesNotEnd(t *testing.T) {
 	if e.Refused == "" || w.show("main", "tasks/run/GOAL.md") != "Make it better." {
 		t.Errorf("episode %+v", e)
 	}
-	if news, err := p.Read(t.Context()); err != nil || !news.Waits() || !news.Open || news.Pending {
+	task := use("create_tasks", args{"tasks": []args{{"title": "Better", "body": "Make it so."}}})
+	again := w.planner((&recorder{wakes: [][]model.Message{{task}}}).client()) // nothing but git is left of the first
+	news, err := again.Read(t.Context())
+	if err != nil || !news.Waits() || !news.Open || news.Pending || news.Refused != e.Refused {
 		t.Errorf("news %+v, %v", news, err)
+	}
+	if strings.Contains(news.state.Scratchpad, "all is done") {
+		t.Error("the scratchpad speaks of a plan that did not land")
+	}
+	w.episode(again)
+	if news, err := again.Read(t.Context()); err != nil || news.Refused != "" {
+		t.Errorf("after the next turn: refused %q, %v", news.Refused, err)
 	}
 }
 

@@ -163,7 +163,7 @@ func TestA03EmptiedWorkspace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer box.Close() //nolint:errcheck // only read
+	defer box.Close() // only read
 	said := w.use(box, "shell", `{"command":"git add -A && git commit -m stray"}`)
 	if !strings.Contains(said, "not a git repository") {
 		t.Errorf("a commit without a repository: %s", said)

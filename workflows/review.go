@@ -14,10 +14,10 @@ import (
 // as failed: it would go on for ever.
 const maxJudged = 5
 
-// errFutile says that going on would not help.
-type errFutile struct{ why string }
+// futileError says that going on would not help.
+type futileError struct{ why string }
 
-func (e *errFutile) Error() string { return e.why }
+func (e *futileError) Error() string { return e.why }
 
 // review looks at a goal that its planner holds to be met. Green first follows
 // main as far as it can; then the judge looks at green, not at claims.
@@ -39,7 +39,7 @@ func (t *tree) review(ctx context.Context, p agents.Proposal) (agents.Review, er
 	case j.Met:
 		return agents.Review{Met: true, Note: git.OneLine(fmt.Sprintf("judged on %s: %s", at.Short(), strings.Join(j.Findings, "; ")))}, nil
 	case p.Rounds+1 >= maxJudged:
-		return agents.Review{}, &errFutile{fmt.Sprintf("the planner said %d times that the goal is met, and the judge found each time that it is not: %s", maxJudged, strings.Join(j.Findings, "; "))}
+		return agents.Review{}, &futileError{fmt.Sprintf("the planner said %d times that the goal is met, and the judge found each time that it is not: %s", maxJudged, strings.Join(j.Findings, "; "))}
 	}
 	return agents.Review{Findings: "- " + strings.Join(j.Findings, "\n- ")}, nil
 }

@@ -74,7 +74,6 @@ type node struct {
 	idle    int
 	giveUp  string // why its slice is handed back in its place
 	trouble int
-	refusal string // why the queue did not take its last plan
 	next    time.Time
 	last    time.Time // when its last episode ended
 	stale   int       // times in a row that it was woken for nothing else
@@ -160,11 +159,11 @@ func (t *tree) verdict(ctx context.Context) (string, error) {
 // hopeless ends a run that gets nowhere, honestly.
 func (t *tree) hopeless() error {
 	if t.fruitless >= maxFruitless {
-		return &errFutile{fmt.Sprintf("the last %d hand-offs brought nothing (blocked or failed): look at their notes with greenward handoffs, then run the goal again", t.fruitless)}
+		return &futileError{fmt.Sprintf("the last %d hand-offs brought nothing (blocked or failed): look at their notes with greenward handoffs, then run the goal again", t.fruitless)}
 	}
 	still := t.Now().Sub(t.progress)
 	if root := t.nodes[t.run]; root != nil && root.stale >= maxStale && still >= maxStale*cmp.Or(t.Stale, defaultStale) {
-		return &errFutile{fmt.Sprintf("nothing was planned, handed off or landed for %s: run the goal again when what stands in the way is gone", still.Round(time.Minute))}
+		return &futileError{fmt.Sprintf("nothing was planned, handed off or landed for %s: run the goal again when what stands in the way is gone", still.Round(time.Minute))}
 	}
 	return nil
 }
@@ -237,18 +236,9 @@ func (t *tree) consider(ctx context.Context, g *errgroup.Group, n *node) (starte
 		n.next = t.Now().Add(pollEvery)
 		return false, false, err
 	}
-	wake := agents.Wake{}
-	if wake.Notes, wake.Mark, err = t.notes(n.path, news.Mark); err != nil {
+	wake, err := t.tidings(ctx, n, news)
+	if err != nil {
 		return false, false, err
-	}
-	if wake.Green, wake.Awaits, err = t.greenLines(ctx); err != nil {
-		return false, false, err
-	}
-	if n.path != t.run {
-		wake.Awaits = "" // the root waits for green; a slice is over when its own work is
-	}
-	if n.refusal != "" {
-		wake.Notes = append(wake.Notes, "your last plan was not taken: "+n.refusal)
 	}
 	switch coming := news.Coming() || wake.Awaits != ""; {
 	case n.giveUp != "":
@@ -280,6 +270,23 @@ func (t *tree) consider(ctx context.Context, g *errgroup.Group, n *node) (starte
 		return nil
 	})
 	return true, false, nil
+}
+
+// tidings is what a planner is told besides what it reads itself.
+func (t *tree) tidings(ctx context.Context, n *node, news agents.News) (wake agents.Wake, err error) {
+	if wake.Notes, wake.Mark, err = t.notes(n.path, news.Mark); err != nil {
+		return wake, err
+	}
+	if wake.Green, wake.Awaits, err = t.greenLines(ctx); err != nil {
+		return wake, err
+	}
+	if n.path != t.run {
+		wake.Awaits = "" // the root waits for green; a slice is over when its own work is
+	}
+	if news.Refused != "" {
+		wake.Notes = append(wake.Notes, "your last plan was not taken: "+news.Refused)
+	}
+	return wake, nil
 }
 
 // mayRead reports whether a planner may be woken though its run is paused: a
@@ -343,7 +350,7 @@ func (t *tree) episode(ctx context.Context, n *node, wake agents.Wake) episodeEn
 // settle takes the end of an episode.
 func (t *tree) settle(ctx context.Context, end episodeEnd) error {
 	n := end.node
-	n.busy, n.refusal, n.news = false, "", true
+	n.busy, n.news = false, true
 	n.last = t.Now()
 	n.next = n.last.Add(planEvery)
 	switch {
@@ -366,7 +373,6 @@ func (t *tree) settle(ctx context.Context, end episodeEnd) error {
 		if n.trouble++; n.trouble >= maxTrouble {
 			return fmt.Errorf("plan %s: the queue refused %d plans in a row: %s", n.path, n.trouble, end.episode.Refused)
 		}
-		n.refusal = end.episode.Refused
 	default:
 		n.trouble = 0
 	}

@@ -81,7 +81,7 @@ func TestRateLimitHeaders(t *testing.T) {
 				l.release(mustAcquire(t, l), nil, one.header)
 				for i, wait := range one.waits {
 					began := time.Now()
-					if _, err := l.acquire(context.Background(), want{tokens: one.tokens, patience: time.Hour}); err != nil { //nolint:usetesting // outlives no test
+					if _, err := l.acquire(context.Background(), want{tokens: one.tokens, patience: time.Hour}); err != nil {
 						t.Fatal(err)
 					}
 					if took := time.Since(began).Round(100 * time.Millisecond); took != wait {

@@ -52,10 +52,10 @@ func Visible(text string) string {
 }
 
 func hidden(r rune) bool {
-	switch {
-	case r == '\n' || r == '\t' || r == '\r':
+	switch r {
+	case '\n', '\t', '\r':
 		return false
-	case r == 0x200d || r == 0xfe0f: // joins and styles emoji
+	case 0x200d, 0xfe0f: // joins and styles emoji
 		return false
 	}
 	return unicode.Is(unicode.Cf, r) || unicode.IsControl(r) || r >= 0xe0000 && r <= 0xe0fff || r >= 0xfe00 && r < 0xfe0f

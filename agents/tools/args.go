@@ -67,15 +67,15 @@ func (a *arguments) asText(name string, value json.RawMessage) (s string) {
 	return s
 }
 
-// number takes a whole number from low to high that may be absent.
-func (a *arguments) number(name string, low, high, absent int) int {
+// number takes a whole number from 1 to high that may be absent.
+func (a *arguments) number(name string, high, absent int) int {
 	value, ok := a.take(name)
 	if !ok {
 		return absent
 	}
 	var f float64
-	if json.Unmarshal(value, &f) != nil || f != math.Trunc(f) || f < float64(low) || f > float64(high) {
-		a.wrong(name, fmt.Sprintf("a whole number from %d to %d", low, high), value)
+	if json.Unmarshal(value, &f) != nil || f != math.Trunc(f) || f < 1 || f > float64(high) {
+		a.wrong(name, fmt.Sprintf("a whole number from 1 to %d", high), value)
 		return absent
 	}
 	return int(f)

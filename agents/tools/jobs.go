@@ -109,7 +109,7 @@ func (j *job) tell() string {
 // look shows a job, or stops it.
 func (w *Workspace) look(ctx context.Context, a *arguments) (string, error) {
 	name, stop := a.text("job"), a.flag("stop")
-	seconds := a.number("wait", 1, 600, 0)
+	seconds := a.number("wait", 600, 0)
 	if err := a.check(); err != nil {
 		return "", err
 	}

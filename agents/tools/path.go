@@ -71,7 +71,7 @@ func (w *Workspace) clash(p place) error {
 	for part := range strings.SplitSeq(p.real, "/") {
 		entries, err := fs.ReadDir(w.root.FS(), at)
 		if err != nil {
-			return nil //nolint:nilerr // a directory that is not there yet holds no other name
+			return nil // a directory that is not there yet holds no other name
 		}
 		for _, e := range entries {
 			if e.Name() != part && strings.EqualFold(e.Name(), part) {

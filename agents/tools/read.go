@@ -15,8 +15,8 @@ const maxLine = 2000 // bytes shown of one line
 // read shows a part of a file, or a directory.
 func (w *Workspace) read(_ context.Context, a *arguments) (string, error) {
 	name := a.text("path")
-	from := a.number("from", 1, math.MaxInt32, 1)
-	lines := a.number("lines", 1, math.MaxInt32, math.MaxInt32)
+	from := a.number("from", math.MaxInt32, 1)
+	lines := a.number("lines", math.MaxInt32, math.MaxInt32)
 	if err := a.check(); err != nil {
 		return "", err
 	}

@@ -21,7 +21,7 @@ const maxSpool = 1 << 30
 // shell runs a command.
 func (w *Workspace) shell(ctx context.Context, a *arguments) (string, error) {
 	command, background := a.text("command"), a.flag("background")
-	seconds := a.number("timeout", 1, math.MaxInt32, math.MaxInt32)
+	seconds := a.number("timeout", math.MaxInt32, math.MaxInt32)
 	if err := a.check(); err != nil {
 		return "", err
 	}

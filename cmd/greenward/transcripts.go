@@ -191,11 +191,12 @@ func messageText(m *model.Message) string {
 	if m == nil {
 		return ""
 	}
-	text := string(m.Role) + ": " + m.Text
+	var text strings.Builder
+	text.WriteString(string(m.Role) + ": " + m.Text)
 	for _, c := range m.Calls {
-		text += "\n→ " + c.Name + " " + cmp.Or(c.Raw, c.Arguments)
+		text.WriteString("\n→ " + c.Name + " " + cmp.Or(c.Raw, c.Arguments))
 	}
-	return text
+	return text.String()
 }
 
 // printable leaves a terminal alone: what agents print may hold its commands.

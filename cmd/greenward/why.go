@@ -107,7 +107,7 @@ func (s *story) change(entry string) (string, error) {
 		name, head, _ := strings.Cut(entry, "@")
 		ref, err := git.QueueRef(name)
 		if err != nil {
-			return "", nil
+			return "", nil //nolint:nilerr // no entry is called so: it may be something else
 		}
 		tip, err := s.place.hub.Tip(ref)
 		if err != nil || !strings.HasPrefix(string(tip), head) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"greenward/agents"
@@ -158,7 +157,7 @@ func (f *Fsck) seen(ctx context.Context, state, main git.Hash) (git.Hash, bool, 
 	value, _ := c.Trailers().Get("Seen")
 	seen, err := git.ParseHash(value)
 	if err != nil {
-		return "", slices.Equal(c.Trailers().All("Seen"), nil), nil // before the first turn there is none
+		return "", len(c.Trailers().All("Seen")) == 0, nil //nolint:nilerr // before the first turn there is none
 	}
 	if _, err := f.Hub.Commit(seen); errors.Is(err, git.ErrNotFound) {
 		return seen, false, nil

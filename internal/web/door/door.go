@@ -235,7 +235,7 @@ func readMove(line string) (git.RefUpdate, error) {
 }
 
 // refusal is the report that tells why each ref stays; the others stay with them.
-func (p Push) refusal(refused map[git.Ref]string) []byte {
+func (p *Push) refusal(refused map[git.Ref]string) []byte {
 	var report bytes.Buffer
 	packet := func(out *bytes.Buffer, text string) { fmt.Fprintf(out, "%04x%s", len(text)+4, text) }
 	packet(&report, "unpack ok\n")
