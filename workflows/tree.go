@@ -232,7 +232,7 @@ func (t *tree) consider(ctx context.Context, g *errgroup.Group, n *node) (starte
 	if !news.Open && !news.Pending {
 		return false, true, nil
 	}
-	if paused, err := t.paused(n.path); err != nil || paused && !news.Pending && !t.mayRead(news) {
+	if rests, err := t.rests(n, news); rests || err != nil {
 		n.next = t.Now().Add(pollEvery)
 		return false, false, err
 	}
@@ -289,13 +289,14 @@ func (t *tree) tidings(ctx context.Context, n *node, news agents.News) (wake age
 	return wake, nil
 }
 
-// mayRead reports whether a planner may be woken though its run is paused: a
-// person waits to see how it reads the goal.
-func (t *tree) mayRead(n agents.News) bool { return t.Confirm && n.Open && !agents.Understood(n.Goal) }
-
-func (t *tree) paused(path string) (bool, error) {
+// rests reports whether a planner is not to be woken, because its run is paused. It
+// settles a plan all the same, and reads its goal where a person waits to see how.
+func (t *tree) rests(n *node, news agents.News) (bool, error) {
+	if news.Pending || t.Confirm && news.Open && !agents.Understood(news.Goal) {
+		return false, nil
+	}
 	controls, err := t.Controls()
-	return err == nil && IsPaused(controls, path), err
+	return err == nil && IsPaused(controls, n.path), err
 }
 
 // episode wakes one planner, under its claim.
