@@ -53,7 +53,7 @@ func TestReplyInFull(t *testing.T) {
 							{ID: "call_2", Name: "search", Arguments: `{"text":"` + strings.Repeat("x", 1000) + `"}`},
 						},
 					},
-					Stop: model.StopTools, Model: "m", Tries: 1,
+					Stop: model.StopTools, Model: "m", Tries: 1, Prompt: 100,
 					Usage: model.Usage{Prompt: 100, Cached: 64, Completion: 7},
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
