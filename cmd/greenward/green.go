@@ -73,6 +73,7 @@ func (a *app) snapshot(ctx context.Context, watch bool, name string) error {
 	if err != nil {
 		return err
 	}
+	defer c.tidy(ctx)
 	c.setFixer()
 	show := func(r green.Result) error { return a.print(r, func(w io.Writer) { showSnapshot(w, r) }) }
 	if watch {

@@ -136,6 +136,7 @@ type killPlace struct {
 func newKillPlace(t *testing.T) *killPlace {
 	t.Helper()
 	p := &killPlace{T: t, hub: gittest.Bare(t), program: filepath.Join(t.TempDir(), "greenward")}
+	p.unmount(p.hub)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -230,6 +231,17 @@ func (p *killPlace) holds() {
 	if result, out := p.command("green", "verify"); !result.OK() {
 		p.Errorf("green verify: %s", out)
 	}
+}
+
+// unmount takes away, before the directory goes, what a killed program left mounted
+// in it: it stays until the next one starts there.
+func (p *killPlace) unmount(dir string) string {
+	p.Cleanup(func() {
+		if err := proc.UnmountBelow(dir); err != nil {
+			p.Error(err)
+		}
+	})
+	return dir
 }
 
 func (p *killPlace) command(args ...string) (proc.Result, string) {

@@ -220,7 +220,10 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 	}
 	if c.client != nil {
 		runs := &workflows.Runs{Repo: e.hub.Repo, Main: e.main, Moved: c.moved, Begin: func(name, goal string) *workflows.Run { return c.begin(ctx, name, goal) }}
-		g.Go(func() error { return runs.Run(ctx) })
+		g.Go(func() error {
+			defer c.tidy(ctx)
+			return runs.Run(ctx)
+		})
 	}
 	pages, err := web.New(board)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"greenward/internal/gittest"
+	"greenward/internal/proc"
 )
 
 // TestTakeoverFromAMirrorOfTheHub kills a run in the middle, deletes what the
@@ -18,6 +19,9 @@ func TestTakeoverFromAMirrorOfTheHub(t *testing.T) {
 		if result, out := p.life(crash); result.Signal != "killed" {
 			t.Fatalf("life: %v\n%s", result, out)
 		}
+		if err := proc.UnmountBelow(p.hub); err != nil { // as a restart of the machine would
+			t.Fatal(err)
+		}
 		if err := os.RemoveAll(filepath.Join(p.hub, "greenward", "work")); err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +29,7 @@ func TestTakeoverFromAMirrorOfTheHub(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next := filepath.Join(t.TempDir(), "hub.git")
+		next := filepath.Join(p.unmount(t.TempDir()), "hub.git")
 		gittest.Git(t, p.hub, "clone", "-q", "--mirror", p.hub, next)
 		gittest.Git(t, next, "config", "--remove-section", "remote.origin")
 		if err := os.RemoveAll(p.hub); err != nil {

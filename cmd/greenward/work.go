@@ -74,6 +74,7 @@ func (a *app) work(ctx context.Context, o workOptions) error {
 	if err != nil {
 		return err
 	}
+	defer c.tidy(ctx)
 	if _, err := c.mind(); err != nil {
 		return err
 	}
