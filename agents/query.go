@@ -103,11 +103,9 @@ func (q Query) scan(path string, take func(Event) bool) error {
 		return err
 	}
 	in := bufio.NewReaderSize(io.NewSectionReader(f, from, 1<<62), 64<<10)
-	task := ""
-	if q.Task != "" {
-		if task, err = taskAt(path, from); err != nil {
-			return err
-		}
+	task, err := taskAt(path, from)
+	if err != nil {
+		return err
 	}
 	for {
 		line, err := in.ReadBytes('\n')
@@ -120,7 +118,7 @@ func (q Query) scan(path string, take func(Event) bool) error {
 		if at, ok := timeOf(line); ok && !q.To.IsZero() && at.After(q.To) {
 			return nil
 		}
-		if !q.mayPick(line) && (q.Task == "" || !bytes.Contains(line, []byte(startMark))) {
+		if !q.mayPick(line) && !bytes.Contains(line, []byte(startMark)) {
 			continue
 		}
 		var e Event
