@@ -189,6 +189,9 @@ func (c *cycle) holdOffering(ctx context.Context, s State, h Hold, offers []Offe
 	}
 	r.Alerts = append(r.Alerts, withheld(offers)...)
 	r.Repairs = entries(offers)
+	if h.Reason == ReasonKey {
+		return r, nil // who may not move green does not write its log either: two hubs would write two
+	}
 	line := c.line(journal.Held, s)
 	line.Reason, line.Detail, line.Offers, line.Repairs = &h.Reason, h.Detail, offers, r.Repairs
 	return r, c.say(ctx, line, moves)

@@ -42,7 +42,7 @@ func (a *app) open(ctx context.Context, fetch bool) (*place, error) {
 		return nil, err
 	}
 	if fetch || p.tip.IsZero() {
-		if err := hub.Fetch(ctx, p.main, p.green); err != nil {
+		if err := p.fetch(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -53,6 +53,27 @@ func (a *app) open(ctx context.Context, fetch bool) (*place, error) {
 		return nil, usagef("policy: green: %v", err)
 	}
 	return p, nil
+}
+
+// fetch takes from upstream. Where main was rewound there, what was seen before
+// stays on record: the exchange compares the two, and holds.
+func (p *place) fetch(ctx context.Context) error {
+	track := git.Track(p.main)
+	before, err := p.hub.Tip(track)
+	if err != nil {
+		return err
+	}
+	if err := p.hub.Fetch(ctx, p.main, p.green); err != nil || before.IsZero() {
+		return err
+	}
+	now, err := p.hub.Tip(track)
+	if err != nil || now.IsZero() || now == before {
+		return err
+	}
+	if forward, err := p.hub.IsAncestor(ctx, before, now); err != nil || forward {
+		return err
+	}
+	return p.hub.Transact(ctx, "main was rewound upstream", []git.RefUpdate{{Ref: track, New: before, Old: now}})
 }
 
 // refresh reads main's tip and the policy there.

@@ -194,10 +194,48 @@ func (r *Repo) editEntry(name string, had Entry, edits []Edit) (Entry, error) {
 	return Entry{Mode: ModeTree, Name: name, Hash: edited}, nil
 }
 
-// WithoutTasks is the tree of treeish without its top-level tasks/ directory,
-// which checks, reverts and repairs never see.
+// WithoutTasks is the tree of treeish without the task files of its top-level
+// tasks/ directory, which checks, reverts and repairs never see: those that end in
+// .md. What else somebody put there is part of the project, and stays.
 func (r *Repo) WithoutTasks(treeish Hash) (Hash, error) {
-	return r.replaceTop(treeish, "tasks", Entry{})
+	entry, err := r.Lookup(treeish, "tasks")
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return "", err
+	}
+	rest, err := r.noTasks(entry)
+	if err != nil {
+		return "", err
+	}
+	return r.replaceTop(treeish, "tasks", rest)
+}
+
+// noTasks is an entry below tasks/ without task files; the zero Entry: nothing is left.
+func (r *Repo) noTasks(e Entry) (Entry, error) {
+	if e.Mode != ModeTree || e.Hash.IsZero() {
+		if e.Mode == ModeFile && strings.HasSuffix(e.Name, ".md") {
+			return Entry{}, nil
+		}
+		return e, nil
+	}
+	inside, err := r.Entries(e.Hash, "")
+	if err != nil {
+		return Entry{}, err
+	}
+	var kept []Entry
+	for _, one := range inside {
+		rest, err := r.noTasks(one)
+		if err != nil {
+			return Entry{}, err
+		}
+		if !rest.Hash.IsZero() {
+			kept = append(kept, rest)
+		}
+	}
+	if len(kept) == 0 {
+		return Entry{}, nil
+	}
+	e.Hash, err = r.WriteTree(kept)
+	return e, err
 }
 
 // WithTasksOf is tree with its top-level tasks/ directory replaced by that of

@@ -20,6 +20,9 @@ func (l *landing) shapes() error {
 		if c.old.Hash.IsZero() && (dotGit(c.path) || dots(c.path)) {
 			l.find("names", c.path, "is a path that git, or a file system, takes for another place: give it another name")
 		}
+		if strings.HasPrefix(c.path, "tasks/") && (c.now.Mode != git.ModeFile || !strings.HasSuffix(c.path, ".md")) {
+			l.find("tasks", c.path, "is no task file: below tasks/ stand the run's files alone, and they end in .md; put it elsewhere")
+		}
 		switch {
 		case c.now.Mode == git.ModeSubmodule && c.old.Mode != git.ModeSubmodule:
 			if err := l.nested(c); err != nil {
