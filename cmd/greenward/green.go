@@ -317,6 +317,9 @@ func (a *app) steer(ctx context.Context, name string, args []string, do func(*gr
 		}
 		s.Reason = ""
 	}
+	if err := e.heeded(e.green.Signer); err != nil {
+		return err
+	}
 	if err := do(e.green, ctx, s); err != nil {
 		return err
 	}

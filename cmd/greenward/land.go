@@ -300,6 +300,9 @@ func (a *app) order(ctx context.Context, verb, arg, reason string) error {
 	if err != nil {
 		return err
 	}
+	if err := p.heeded(signer); err != nil {
+		return err
+	}
 	o := journal.Order{Verb: verb, Arg: arg, Reason: git.OneLine(reason), By: a.me()}
 	if err := journal.Control(ctx, p.hub.Repo, signer, o); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"greenward/green"
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/queue"
@@ -74,6 +75,22 @@ func (p *place) fetch(ctx context.Context) error {
 		return err
 	}
 	return p.hub.Transact(ctx, "main was rewound upstream", []git.RefUpdate{{Ref: track, New: before, Old: now}})
+}
+
+// heeded refuses an order that no other hub of the remote would follow, because
+// green's history does not trust the key it would be signed with. Where there is no
+// history to ask, orders go.
+func (p *place) heeded(signer git.Signer) error {
+	tip, err := p.hub.Tip(p.green)
+	if err != nil || tip.IsZero() || !p.hub.HasRemote() {
+		return err
+	}
+	trusted, err := green.Signers(p.hub.Repo, tip)
+	key := strings.Fields(signer.Public())
+	if err != nil || len(key) < 2 || strings.Contains(trusted, key[1]) {
+		return nil //nolint:nilerr // a green that was moved by hand is when orders are needed most
+	}
+	return fmt.Errorf("this hub's key %s %s is not among those that green trusts, so the hubs that land would not follow the order: list it under green.signers, or give the order on a hub that is trusted", key[0], key[1])
 }
 
 // refresh reads main's tip and the policy there.
