@@ -111,6 +111,9 @@ func (s State) notMended(why string) (State, []Effect) {
 func (s State) unbuilt(e Unbuilt) (State, []Effect) {
 	switch s.goal { //nolint:exhaustive // the snapshot itself is below, and nothing is judged while an agent works
 	case goalCarried:
+		if slices.ContainsFunc(s.Fixes, func(f Fix) bool { return f.Commit == e.Fix && f.Check == askedReason }) {
+			return s.hold(ReasonManual, fmt.Sprintf("%s is to be left out, as asked, and no longer can be: %s; exclude what stands on it too, or `greenward green include %s`", e.Fix.Short(), e.Why, e.Fix))
+		}
 		s.Alerts = append(s.Alerts, fmt.Sprintf("repair-dropped: %s no longer applies: %s", e.Fix.Short(), e.Why))
 		return s.uncarry(e.Fix)
 	case goalReverted:
