@@ -118,6 +118,11 @@ func (g *greenKill) check(hub string, s stage, label, want string) {
 func (g *greenKill) copyOf(hub string) string {
 	g.Helper()
 	to := filepath.Join(g.TempDir(), "hub.git")
+	g.Cleanup(func() {
+		if err := proc.UnmountBelow(to); err != nil { // what a killed program had mounted
+			g.Error(err)
+		}
+	})
 	if err := os.CopyFS(to, os.DirFS(hub)); err != nil {
 		g.Fatal(err)
 	}
