@@ -23,8 +23,8 @@ var ErrDisk = errors.New("the disk is nearly full")
 // ErrBusy says that a live process works in that workspace.
 var ErrBusy = errors.New("workspace is in use")
 
-// Workspaces are the working copies of agents: one directory an agent below
-// State/work/<run>, a clone that borrows the hub's objects. A register beside
+// Workspaces are the working copies of agents: one directory an agent and run
+// below State, a clone that borrows the hub's objects. A register beside
 // each says which process works in it, so that no cleaning removes a live one,
 // and what would be lost by removing a dead one is first saved in the hub.
 type Workspaces struct {

@@ -117,12 +117,7 @@ func (g *greenKill) check(hub string, s stage, label, want string) {
 
 func (g *greenKill) copyOf(hub string) string {
 	g.Helper()
-	to := filepath.Join(g.TempDir(), "hub.git")
-	g.Cleanup(func() {
-		if err := proc.UnmountBelow(to); err != nil { // what a killed program had mounted
-			g.Error(err)
-		}
-	})
+	to := filepath.Join(unmount(g.T, g.TempDir()), "hub.git")
 	if err := os.CopyFS(to, os.DirFS(hub)); err != nil {
 		g.Fatal(err)
 	}

@@ -136,7 +136,7 @@ type killPlace struct {
 func newKillPlace(t *testing.T) *killPlace {
 	t.Helper()
 	p := &killPlace{T: t, hub: gittest.Bare(t), program: filepath.Join(t.TempDir(), "greenward")}
-	p.unmount(p.hub)
+	unmount(t, p.hub)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -235,10 +235,11 @@ func (p *killPlace) holds() {
 
 // unmount takes away, before the directory goes, what a killed program left mounted
 // in it: it stays until the next one starts there.
-func (p *killPlace) unmount(dir string) string {
-	p.Cleanup(func() {
+func unmount(t *testing.T, dir string) string {
+	t.Helper()
+	t.Cleanup(func() {
 		if err := proc.UnmountBelow(dir); err != nil {
-			p.Error(err)
+			t.Error(err)
 		}
 	})
 	return dir

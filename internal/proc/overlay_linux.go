@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -38,7 +39,10 @@ func Overlay(at, lower, upper, work string) error {
 // TryOverlay reports whether Overlay works below dir, by doing it: with a file
 // changed, one removed and a directory renamed. The error says why not.
 func TryOverlay(dir string) (err error) {
-	top, err := os.MkdirTemp(dir, "overlay-")
+	if err := sweepTries(dir); err != nil {
+		return fmt.Errorf("try overlayfs: %w", err)
+	}
+	top, err := os.MkdirTemp(dir, fmt.Sprintf("%s%d-", tryPrefix, os.Getpid()))
 	if err != nil {
 		return fmt.Errorf("try overlayfs: %w", err)
 	}
@@ -59,6 +63,27 @@ func TryOverlay(dir string) (err error) {
 	}
 	if kept, err := os.ReadFile(part("lower", "kept")); err != nil || string(kept) != "lower" {
 		return fmt.Errorf("try overlayfs: %w: a change reached what lies below (%q, %w)", ErrNoOverlay, kept, err)
+	}
+	return nil
+}
+
+// tryPrefix begins the directory of a trial; the process that makes it follows.
+const tryPrefix = "overlay-"
+
+// sweepTries takes away what processes that were killed in a trial left mounted.
+func sweepTries(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, tryPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, top := range left {
+		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(top), tryPrefix), "-")
+		if pid, err := strconv.Atoi(owner); err == nil && pid > 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			continue // it may still be at it
+		}
+		if err := errors.Join(UnmountBelow(top), os.RemoveAll(top)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
