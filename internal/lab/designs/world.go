@@ -245,7 +245,7 @@ func (w *world) move(head git.Hash, l land) error {
 	}
 	w.commits[head] = l
 	w.line = append(w.line, head)
-	if err := w.colour(); err != nil || w.repo.Pending() < 20_000 {
+	if err := w.colour(); err != nil || w.repo.Pending() < 400 {
 		return err
 	}
 	return w.store()
