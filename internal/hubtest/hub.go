@@ -1,7 +1,6 @@
 package hubtest
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/rsa"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"greenward/internal/hubtest/conform"
 	"greenward/internal/proc"
 )
 
@@ -66,7 +66,7 @@ type issue struct {
 	labels                         []string
 	updated                        time.Time
 	files                          []string
-	blocked                        bool
+	blocked, merged                bool
 }
 
 type event struct {
@@ -100,7 +100,7 @@ type Rules struct {
 // Fault is something that goes wrong with requests.
 type Fault struct {
 	Match string // a regular expression on "METHOD /path"
-	Kind  string // unavailable, lost-answer, secondary-limit, primary-limit, unauthorized, malformed
+	Kind  string // unavailable, lost-answer, cut, secondary-limit, primary-limit, unauthorized, malformed
 	Skip  int    // so many matching requests pass first
 	Times int
 	Retry int // seconds of Retry-After; 0: no such header
@@ -132,6 +132,12 @@ type Hub struct {
 	last     int64
 	token    string
 	news     chan struct{} // closed at the next request
+	hook     hook
+	releases []Release
+	archived bool
+	codes    map[string]manifest // of Apps that are being made
+	sending  sync.WaitGroup
+	takes    *conform.Description // what GitHub takes, by its own description
 }
 
 // New starts a hub over the bare repository dir and stops it when the test ends.
@@ -144,8 +150,13 @@ func New(tb testing.TB, dir string, host proc.Host, now func() time.Time) *Hub {
 	h := &Hub{tb: tb, dir: dir, host: host, key: key, now: now, people: map[string]Person{}, last: 1000, token: "installation-1", rules: map[string]Rules{}, refs: map[string]string{}}
 	h.rights = map[string]string{"checks": "write", "contents": "write", "issues": "write", "pull_requests": "write", "statuses": "write", "metadata": "read", "workflows": "write"}
 	h.robot = Person{Login: Slug + "[bot]", Type: "Bot", ID: 777}
+	if h.takes, err = conform.Load(); err != nil {
+		tb.Fatal(err)
+	}
+	h.codes = map[string]manifest{}
 	h.http = httptest.NewServer(h.handler())
 	tb.Cleanup(h.http.Close)
+	tb.Cleanup(h.sending.Wait)
 	h.Person("robot", 999, "write")
 	return h
 }
@@ -220,15 +231,8 @@ func (h *Hub) point(number int, head string) {
 	if head == "" {
 		return // one that GitHub shows without a head
 	}
-	ctx, cancel := context.WithTimeout(h.tb.Context(), time.Minute)
-	defer cancel()
-	out := proc.NewCapture(4096, 4096, nil)
-	res, err := proc.Run(ctx, proc.Command{
-		Name: "git", Args: []string{"--git-dir=" + h.dir, "update-ref", fmt.Sprintf("refs/pull/%d/head", number), head},
-		Env: h.host.Only("PATH", "HOME"), Stdout: out, Stderr: out,
-	})
-	if err != nil || !res.OK() {
-		h.tb.Fatalf("point pull request %d at %s: %v %s", number, head, err, out.String())
+	if out, ok := h.git(h.tb.Context(), "update-ref", fmt.Sprintf("refs/pull/%d/head", number), head); !ok {
+		h.tb.Fatalf("point pull request %d at %s: %s", number, head, out)
 	}
 }
 
@@ -237,6 +241,7 @@ func (h *Hub) Label(by Person, number int, label string) {
 	h.change(number, func(i *issue) {
 		i.labels = append(i.labels, label)
 		h.events = append(h.events, event{h.next(), number, by, label, h.now()})
+		h.emit("issues", "labeled", i, by)
 	})
 }
 
@@ -250,7 +255,10 @@ func (h *Hub) Unlabel(number int, label string) {
 // Comment writes a comment and returns its id.
 func (h *Hub) Comment(by Person, number int, body string) int64 {
 	var id int64
-	h.change(number, func(*issue) { id = h.comment(by, number, body).ID })
+	h.change(number, func(i *issue) {
+		id = h.comment(by, number, body).ID
+		h.emit("issue_comment", "created", i, by)
+	})
 	return id
 }
 

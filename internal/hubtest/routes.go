@@ -59,6 +59,7 @@ func (h *Hub) issueRoutes(route func(string, func(*asked) (int, any))) {
 			return 422, object{"message": "Validation Failed"}
 		}
 		i.updated = h.now()
+		h.emit("issue_comment", "created", i, a.by)
 		return 201, commentJSON(h.comment(a.by, i.number, text))
 	})
 	route("PATCH /R/issues/comments/{id}", func(a *asked) (int, any) {
@@ -118,7 +119,7 @@ func pullJSON(i *issue) object {
 	}
 	return object{
 		"number": i.number, "state": i.state, "draft": i.draft, "updated_at": stamp(i.updated), "user": user(i.by), "labels": labels,
-		"head": head, "base": object{"ref": i.base, "repo": here}, "mergeable": nil, "mergeable_state": state,
+		"head": head, "base": object{"ref": i.base, "repo": here}, "mergeable": nil, "mergeable_state": state, "merged": i.merged,
 	}
 }
 

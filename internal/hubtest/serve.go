@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -32,8 +33,13 @@ func (h *Hub) handler() http.Handler {
 		path = strings.Replace(path, "/R/", "/repos/"+Owner+"/"+Name+"/", 1)
 		mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) {
 			a := &asked{Request: r, body: object{}, to: w}
-			if r.Body != nil {
-				_ = json.NewDecoder(r.Body).Decode(&a.body) // an empty body is an empty object
+			data, err := io.ReadAll(r.Body)
+			if err != nil {
+				return // who asked has gone
+			}
+			_ = json.Unmarshal(data, &a.body) // an empty body is an empty object
+			if err := h.takes.Check(r.Method, r.URL.Path, r.URL.Query(), data); err != nil {
+				h.tb.Errorf("a request that GitHub does not describe: %v", err)
 			}
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -55,6 +61,10 @@ func (h *Hub) handler() http.Handler {
 	h.ruleRoutes(route)
 	h.pullRoutes(route)
 	h.branchRoutes(route)
+	h.userRoutes(route)
+	h.releaseRoutes(route)
+	mux.HandleFunc("POST /settings/apps/new", h.makeApp)
+	mux.HandleFunc("/"+Owner+"/"+Name+".git/", h.serveGit)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Path = strings.TrimPrefix(r.URL.Path, "/api/v3")
 		h.mu.Lock()
@@ -105,6 +115,8 @@ func (h *Hub) spoil(w http.ResponseWriter, r *http.Request, mux http.Handler, f 
 	case "lost-answer":
 		mux.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler)
+	case "cut":
+		panic(http.ErrAbortHandler)
 	case "secondary-limit":
 		send(w, http.StatusForbidden, object{"message": "You have exceeded a secondary rate limit.", "documentation_url": "https://docs.github.com/a-new-page"})
 	case "primary-limit":
@@ -151,6 +163,11 @@ func page(w http.ResponseWriter, r *http.Request, list []object) []object {
 // identify reads who asks: the App by its signature, its installation or a user by token.
 func (h *Hub) identify(r *http.Request) (Person, bool) {
 	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if login, ok := strings.CutSuffix(token, "-token"); ok {
+		if p, known := h.people[login]; known {
+			return p, true
+		}
+	}
 	switch {
 	case token == Token:
 		return h.people["robot"], true
@@ -171,7 +188,12 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func (h *Hub) appRoutes(route func(string, func(*asked) (int, any))) {
 	route("GET /app", func(*asked) (int, any) { return 200, object{"id": App, "slug": Slug} })
-	route("GET /R/installation", func(*asked) (int, any) { return 200, object{"id": Installation} })
+	route("GET /R/installation", func(*asked) (int, any) {
+		if h.gone == "deleted" {
+			return 404, object{"message": "Not Found"}
+		}
+		return 200, object{"id": Installation}
+	})
 	route("GET /app/installations/{id}", func(*asked) (int, any) {
 		o := object{"id": Installation, "permissions": h.rights}
 		switch h.gone {

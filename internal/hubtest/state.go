@@ -43,6 +43,7 @@ func (h *Hub) Installed(state string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.gone = state
+	h.emit("installation", "changed", nil, h.robot)
 }
 
 // Files sets which files a pull request changes, for the listing of them.
