@@ -189,7 +189,9 @@ func TestWorkerSuperseded(t *testing.T) {
 	}
 }
 
-func TestWorkerThirdTakeoverFails(t *testing.T) {
+// TestA12DeathsAreBounded: a task whose holders are found dead again and again, rightly
+// or not, is handed back once instead of being given to one more.
+func TestA12DeathsAreBounded(t *testing.T) {
 	w := newWorld(t, nil)
 	task := w.addTask(Task{ID: "run/a"})
 	worker := w.worker(modelMind(steps(done("never asked")), w.now))

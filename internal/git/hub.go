@@ -43,6 +43,8 @@ type HubInput struct {
 	Remote string // name of the remote to follow
 	Host   proc.Host
 	Key    Credential // to enter a remote over HTTP with; nil: as the user's own git does
+	// Patience is the most that one exchange with the remote may take; 0: 5 minutes.
+	Patience time.Duration
 }
 
 // OpenHub finds the hub of a repository, and makes it when a clone has none.
@@ -65,7 +67,7 @@ func OpenHub(ctx context.Context, in HubInput) (*Hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.door = newDoor(h.upstream, in.Key)
+	h.door, h.patience = newDoor(h.upstream, in.Key), in.Patience
 	return h, nil
 }
 
@@ -176,7 +178,7 @@ func (h *Hub) Fetch(ctx context.Context, main, green Ref) error {
 			args = append(args, spec)
 		}
 	}
-	if _, err := h.command(ctx, call{args: args, timeout: remoteTime, remote: true}); err != nil {
+	if _, err := h.command(ctx, call{args: args, remote: true}); err != nil {
 		return fmt.Errorf("fetch from %q: %w", h.upstream, err)
 	}
 	if err := h.takeQueue(ctx, there); err != nil {
@@ -205,7 +207,7 @@ func (h *Hub) adopt(ctx context.Context, refs ...Ref) error {
 }
 
 func (h *Hub) listUpstream(ctx context.Context) (map[Ref]Hash, error) {
-	out, err := h.command(ctx, call{args: []string{"ls-remote", "--quiet", h.upstream, "refs/heads/*", "refs/greenward/*", "refs/notes/greenward", "refs/tags/green/*"}, timeout: remoteTime, remote: true})
+	out, err := h.command(ctx, call{args: []string{"ls-remote", "--quiet", h.upstream, "refs/heads/*", "refs/greenward/*", "refs/notes/greenward", "refs/tags/green/*"}, remote: true})
 	if err != nil {
 		return nil, fmt.Errorf("ask %q for its refs: %w", h.upstream, err)
 	}
@@ -275,7 +277,7 @@ func (h *Hub) Publish(ctx context.Context, updates []RefUpdate) (skipped []Ref, 
 		return skipped, nil
 	}
 	h.host.At("publish before " + string(pushed[0].Ref))
-	_, err = h.command(ctx, call{args: append(append(args, h.upstream), specs...), timeout: remoteTime, remote: true})
+	_, err = h.command(ctx, call{args: append(append(args, h.upstream), specs...), remote: true})
 	if said, ok := errors.AsType[*CommandError](err); ok {
 		err = h.explain(ctx, pushed, there, said)
 	}
@@ -403,7 +405,7 @@ func (r *Repo) Import(ctx context.Context, from *Repo, commit Hash, ref Ref) err
 
 // FetchOne fetches one ref from upstream and gives the commit that it holds.
 func (h *Hub) FetchOne(ctx context.Context, ref Ref) (Hash, error) {
-	if _, err := h.command(ctx, call{args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", h.upstream, "+" + string(ref) + ":" + string(Track(ref))}, timeout: remoteTime, remote: true}); err != nil {
+	if _, err := h.command(ctx, call{args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", h.upstream, "+" + string(ref) + ":" + string(Track(ref))}, remote: true}); err != nil {
 		return "", fmt.Errorf("fetch %s from %q: %w", ref, h.upstream, err)
 	}
 	return h.Resolve(Track(ref))

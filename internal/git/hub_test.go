@@ -2,6 +2,7 @@ package git_test
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -178,5 +179,55 @@ func TestLockOfADeadGitIsRemoved(t *testing.T) {
 	}
 	if at, err := h.Resolve(git.Notes); err != nil || at != first {
 		t.Errorf("notes = %s, %v", at, err)
+	}
+}
+
+// TestA32SilentRemote: a remote that takes the connection and never says a word
+// holds nobody up for longer than the hub's patience, and the hub stays as it is.
+func TestA32SilentRemote(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan net.Conn, 100)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- conn // held open, never read or answered
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-done
+		close(accepted)
+		for conn := range accepted {
+			_ = conn.Close()
+		}
+	})
+	_, dir := clone(t, false)
+	openHub(t, dir)
+	gittest.Git(t, dir, "remote", "set-url", "origin", "http://"+listener.Addr().String()+"/hub.git")
+	h, err := git.OpenHub(t.Context(), git.HubInput{Dir: dir, Remote: "origin", Host: gittest.Host(t), Patience: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := git.Hash(gittest.Git(t, dir, "rev-parse", "HEAD"))
+	for what, exchange := range map[string]func() error{
+		"fetch": func() error { return h.Fetch(t.Context(), mainRef, greenRef) },
+		"offer": func() error { _, err := h.Offer(t.Context(), head, "refs/heads/queue/x"); return err },
+	} {
+		err := exchange()
+		said, ok := errors.AsType[*git.CommandError](err)
+		if !ok || !said.Timed {
+			t.Errorf("%s: %v, not a time limit", what, err)
+		}
+	}
+	if refs, err := h.Refs("refs/"); err != nil || len(refs) != 0 {
+		t.Errorf("the hub has %v, %v", refs, err)
 	}
 }

@@ -2,6 +2,7 @@ package git
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,8 @@ type Repo struct {
 	host proc.Host
 	of   *Repo // what a Stage stands on: reads go there
 
-	door *door // how the remote is entered; nil: as the user's own git does
+	door     *door         // how the remote is entered; nil: as the user's own git does
+	patience time.Duration // most for one exchange with a remote; 0: remoteTime
 	reader
 }
 
@@ -140,6 +142,9 @@ func (r *Repo) command(ctx context.Context, c call) ([]byte, error) {
 	}
 	if c.dir == "" {
 		c.dir = r.dir
+	}
+	if c.timeout == 0 && c.remote {
+		c.timeout = cmp.Or(r.patience, remoteTime)
 	}
 	if c.timeout == 0 {
 		c.timeout = local

@@ -50,7 +50,7 @@ func (r *Repo) Sync(ctx context.Context) error {
 		return nil
 	}
 	args := append([]string{"fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", url}, mirrored()...)
-	_, err := r.command(ctx, call{args: args, remote: true, timeout: remoteTime, env: credential(r, url)})
+	_, err := r.command(ctx, call{args: args, remote: true, env: credential(r, url)})
 	if err != nil {
 		return fmt.Errorf("take what the hub %s has: %w", redacted(url), err)
 	}
@@ -107,7 +107,7 @@ func (r *Repo) pushThrough(ctx context.Context, url string, updates []RefUpdate)
 		args = append(args, fmt.Sprintf("--force-with-lease=%s:%s", u.Ref, u.Old))
 		specs = append(specs, fmt.Sprintf("%s:%s", u.New, u.Ref))
 	}
-	out, err := r.command(ctx, call{args: append(append(args, url), specs...), remote: true, timeout: remoteTime, survive: true, env: credential(r, url)})
+	out, err := r.command(ctx, call{args: append(append(args, url), specs...), remote: true, survive: true, env: credential(r, url)})
 	if err == nil {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (r *Repo) lsRemote(ctx context.Context, url string, updates []RefUpdate) (m
 	for _, u := range updates {
 		args = append(args, string(u.Ref))
 	}
-	out, err := r.command(ctx, call{args: args, remote: true, timeout: remoteTime, env: credential(r, url)})
+	out, err := r.command(ctx, call{args: args, remote: true, env: credential(r, url)})
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (w *Worktree) pushBeyond(ctx context.Context, mirror *Repo, url string, upd
 			args = append(args, "+"+string(u.Ref)+":"+string(u.Ref))
 		}
 	}
-	_, err := mirror.command(ctx, call{args: args, remote: true, timeout: remoteTime, env: credential(mirror, url)})
+	_, err := mirror.command(ctx, call{args: args, remote: true, env: credential(mirror, url)})
 	if _, said := errors.AsType[*CommandError](err); said {
 		return nil // it is in the hub; a branch may be decided and gone already
 	}

@@ -167,7 +167,7 @@ func (w *Worktree) Reset(ctx context.Context, commit Hash) error {
 	if _, err := w.git(ctx, "reset", "-q", "--hard", string(commit)); err != nil {
 		return fmt.Errorf("reset working copy: %w", err)
 	}
-	if _, err := w.git(ctx, "clean", "-q", "-f", "-d"); err != nil {
+	if _, err := w.git(ctx, "clean", "-q", "-ff", "-d"); err != nil {
 		return fmt.Errorf("clean working copy: %w", err)
 	}
 	return w.replant(commit)

@@ -127,8 +127,9 @@ func TestCloseEndsWhoEscapedTheTree(t *testing.T) {
 	}
 }
 
-// The group of a dead greenward goes at the next sweep, with who is in it.
-func TestSweepRemovesGroupsOfTheDead(t *testing.T) {
+// TestA22OnlyTheDeadAreSwept: the group of a dead greenward goes at the next sweep,
+// with who is in it; that of a living one on the same machine stays.
+func TestA22OnlyTheDeadAreSwept(t *testing.T) {
 	needs(t, "sleep")
 	g := group(t, Limits{Processes: 50}, "processes")
 	own := g.dirs[0]

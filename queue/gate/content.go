@@ -53,7 +53,7 @@ func (l *landing) judge(ctx context.Context, c change) (alike bool, err error) {
 		l.find("max_file", c.path, "has %d bytes, and queue.gate.max_file allows %d: keep it elsewhere, or have the limit raised first", size, l.rules.MaxFile)
 	}
 	if size > maxScan {
-		return true, nil
+		return false, l.stored(c, true, false)
 	}
 	f := file{change: c}
 	if f.now, err = l.Repo.Blob(c.now.Hash); err != nil {
@@ -65,9 +65,11 @@ func (l *landing) judge(ctx context.Context, c change) (alike bool, err error) {
 		before, unread = l.old(c)
 		return before
 	})
-	err = l.content(ctx, f)
-	// The size of conflict markers is told by files beside this one.
-	return !bytes.Contains(f.now, []byte("<<<<<")), errors.Join(err, unread)
+	aside, err := l.large(f)
+	err = errors.Join(err, l.content(ctx, f))
+	// The size of conflict markers and what Git LFS keeps are told by files beside
+	// this one.
+	return !aside && !bytes.Contains(f.now, []byte("<<<<<")), errors.Join(err, unread)
 }
 
 // old is the text that a path held before; nil where it held none, or too much.
@@ -142,7 +144,7 @@ func (l *landing) conflicts(f file) error {
 	if !bytes.Contains(f.now, []byte("<<<<<")) || l.skipped("markers", f.path) {
 		return nil
 	}
-	size, err := l.markerSize(f.path)
+	size, _, err := l.attributesOf(f.path)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@
 //	          for, that parsed, or is new, does not parse
 //	secrets   a file gains what is a key or a token by its form
 //	binary    a compiled program is added
+//	lfs       a file of Git LFS is there with its content, or a pointer where no file
+//	          of Git LFS is
 //	nested    a repository is added that .gitmodules does not name
 //	names     a path that some file systems take for .git
 //	case      a new path differs from another in letter case alone
@@ -23,7 +25,7 @@
 //	reverts   a file goes back to an older version, and the change does not say so
 //	duplicate a change repeats, line by line, one that landed shortly before
 //
-// Files that exist to be odd are left alone by markers, parse, secrets and
+// Files that exist to be odd are left alone by markers, parse, secrets, lfs and
 // binary: those below testdata, fixtures, __fixtures__ or __snapshots__.
 package gate
 
@@ -80,10 +82,10 @@ type landing struct {
 	rules    config.Gate
 	from, to git.Hash
 	changes  []change
-	clashes  [][2]string           // a new path, and the one that it differs from in case alone
-	had      map[git.Hash]bool     // blobs that the changed paths held before
-	commits  []git.Commit          // that the landing adds, newest first
-	marks    map[string][]markSize // sizes of conflict markers by folder, once read
+	clashes  [][2]string                // a new path, and the one that it differs from in case alone
+	had      map[git.Hash]bool          // blobs that the changed paths held before
+	commits  []git.Commit               // that the landing adds, newest first
+	attrs    map[string][]attributeLine // by folder, once read
 	found    []Finding
 }
 

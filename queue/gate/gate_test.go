@@ -367,3 +367,24 @@ func TestParseByCommand(t *testing.T) {
 		}
 	}
 }
+
+// TestA36LargeFiles: with no git-lfs installed neither is content committed where
+// a pointer belongs, nor a pointer where content does.
+func TestA36LargeFiles(t *testing.T) {
+	pointer := "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("4d", 32) + "\nsize 12345\n"
+	binary := "\x00\x01picture"
+	w := newWorld(t, map[string]string{
+		".gitattributes":      "*.png filter=lfs diff=lfs merge=lfs -text\n/docs/small.png -filter\n",
+		"logo.png":            pointer,
+		"docs/.gitattributes": "*.bin filter=lfs\nplain.bin !filter\n",
+	})
+	w.want(w.try(config.Gate{}, "content", map[string]string{"logo.png": binary}), "lfs logo.png")
+	w.want(w.try(config.Gate{}, "still content", map[string]string{"logo.png": binary + "2", "new.png": "\x00new"}), "lfs logo.png", "lfs new.png")
+	w.want(w.try(config.Gate{}, "pointers", map[string]string{"logo.png": pointer + "ext-0-a sha256:00\n", "new.png": pointer}))
+	w.want(w.try(config.Gate{}, "text for a pointer", map[string]string{"logo.png": "text\n"}), "lfs logo.png")
+	w.want(w.try(config.Gate{}, "exempt", map[string]string{"docs/small.png": binary, "docs/plain.bin": "\x00\x02"}))
+	w.want(w.try(config.Gate{}, "pointers astray", map[string]string{"a.txt": pointer, "docs/plain.bin": pointer, "testdata/p": pointer}), "lfs a.txt", "lfs docs/plain.bin")
+	w.want(w.try(config.Gate{}, "with its attribute", map[string]string{"b.dat": pointer, ".gitattributes": "*.dat filter=lfs\n"}))
+	w.want(w.try(config.Gate{}, "too large to read", map[string]string{"docs/a.bin": strings.Repeat("x", 9<<20)}), "lfs docs/a.bin")
+	w.want(w.try(config.Gate{Skip: []config.Skip{{Rule: "lfs", Paths: []string{"docs/**"}}}}, "turned off", map[string]string{"docs/c.bin": "\x00c"}))
+}
