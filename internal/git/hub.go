@@ -76,7 +76,7 @@ func hubOfClone(ctx context.Context, repo *Repo, in HubInput) (*Hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	clone := &Repo{dir: strings.TrimSuffix(string(common), "\n"), host: in.Host}
+	clone := &Repo{dir: strings.TrimSuffix(string(common), "\n"), host: in.Host, patience: in.Patience}
 	if clone.IsShallow() {
 		return nil, fmt.Errorf("open %q: %w: a shallow clone cannot be landed on; run git fetch --unshallow", in.Dir, ErrUnsupported)
 	}
@@ -327,8 +327,8 @@ func (h *Hub) Offer(ctx context.Context, head Hash, ref Ref) (string, error) {
 	if h.HasRemote() {
 		to = h.upstream
 	}
-	_, err := from.command(ctx, call{args: []string{"push", "--quiet", "--no-verify", to, "+" + string(head) + ":" + string(ref)}, timeout: remoteTime, remote: h.HasRemote()})
-	if said, ok := errors.AsType[*CommandError](err); ok {
+	_, err := from.command(ctx, call{args: []string{"push", "--quiet", "--no-verify", to, "+" + string(head) + ":" + string(ref)}, remote: h.HasRemote()})
+	if said, ok := errors.AsType[*CommandError](err); ok && !said.Timed {
 		return to, &PushError{[]Ref{ref}, said.Stderr}
 	}
 	return to, err
