@@ -179,5 +179,23 @@ func (t *tree) lookAside() error {
 		}
 	}
 	t.told = len(controls.Tells)
+	return t.lookAtHealth()
+}
+
+// lookAtHealth marks those who own what something is done about.
+func (t *tree) lookAtHealth() error {
+	if t.Health == nil {
+		return nil
+	}
+	_, lines, err := t.Health.Log.Read()
+	if err != nil {
+		return err
+	}
+	for _, l := range lines[min(len(t.health), len(lines)):] {
+		if n, known := t.nodes[l.Owner]; known {
+			n.news = true
+		}
+	}
+	t.health = lines
 	return nil
 }

@@ -41,20 +41,22 @@ func (r *Run) ended(run string) (string, error) {
 }
 
 // mark is how far a planner has been told of what happened beside hand-offs.
-type mark struct{ green, tells int }
+type mark struct{ green, tells, health int }
 
 func parseMark(s string) mark {
 	var m mark
-	if _, err := fmt.Sscanf(s, "green=%d tells=%d", &m.green, &m.tells); err != nil {
+	if n, err := fmt.Sscanf(s, "green=%d tells=%d health=%d", &m.green, &m.tells, &m.health); err != nil && n < 2 {
 		return mark{} // no mark yet
 	}
 	return m
 }
 
-func (m mark) String() string { return fmt.Sprintf("green=%d tells=%d", m.green, m.tells) }
+func (m mark) String() string {
+	return fmt.Sprintf("green=%d tells=%d health=%d", m.green, m.tells, m.health)
+}
 
 // notes tells a planner what happened beside hand-offs since a mark: what green
-// did, and what people said. The root hears all that green did, the planner of a
+// did, what people said, and what was found about the health of what it owns. The root hears all that green did, the planner of a
 // slice what became of its own tasks' commits. The new mark is how far that goes.
 func (t *tree) notes(planner, since string) (notes []string, next string, err error) {
 	m := parseMark(since)
@@ -76,7 +78,12 @@ func (t *tree) notes(planner, since string) (notes []string, next string, err er
 			notes = append(notes, fmt.Sprintf("message from %s: %s", one.By, one.Message))
 		}
 	}
-	return notes, mark{len(t.green.lines), told}.String(), nil
+	for _, l := range t.health[min(m.health, len(t.health)):] {
+		if l.Owner == planner {
+			notes = append(notes, git.OneLine("health of the code: "+l.Says+evidence(l)))
+		}
+	}
+	return notes, mark{len(t.green.lines), told, len(t.health)}.String(), nil
 }
 
 // blamed is the planners whose tasks made the commits that a line of green's log

@@ -10,6 +10,7 @@ import (
 	"greenward/agents"
 	"greenward/agents/model"
 	"greenward/internal/git"
+	"greenward/workflows/health"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
@@ -35,6 +36,7 @@ type Pool struct {
 	Pause  func(task string) bool                          // whether it is not taken on now; nil: never
 	Boards *agents.BoardReader                             // nil: one of its own
 	Spent  func(task string) bool                          // whether the budget that covers a task is used up; nil: never
+	Health func(run string) (health.State, error)          // what is done about a run's health; nil: nothing is
 	OnEnd  func(agents.Ending)
 
 	mu       sync.Mutex
@@ -111,7 +113,11 @@ func (p *Pool) next(ctx context.Context, agent string) (agents.Task, agents.Clai
 	if err != nil {
 		return agents.Task{}, agents.Claim{}, false, err
 	}
-	for _, task := range board.Ready() {
+	ready, err := p.healthy(board)
+	if err != nil {
+		return agents.Task{}, agents.Claim{}, false, err
+	}
+	for _, task := range ready {
 		if p.Pause != nil && p.Pause(task.ID) || p.Spent != nil && p.Spent(task.ID) || !p.reserve(task.ID) {
 			continue
 		}

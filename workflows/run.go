@@ -14,6 +14,7 @@ import (
 	"greenward/internal/git"
 	"greenward/internal/journal"
 	"greenward/queue"
+	"greenward/workflows/health"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
@@ -57,6 +58,7 @@ type Run struct {
 	Engine              *green.Engine                        // nil: green is not kept
 	Schedule            *Schedule                            // nil: green is not kept
 	Exchange            *Exchange                            // required
+	Health              *health.Watch                        // nil: nobody looks after the health of the code
 	Controls            func() (journal.Controls, error)     // required
 	Spent               func(run string) (agents.Sum, error) // required
 	Over                func(run string) error               // an agents.ErrBudget when it is to end; nil: never
@@ -199,6 +201,9 @@ func (r *Run) work(ctx context.Context, run string) (string, error) {
 	g.Go(func() error { return r.Pool.Work(working) })
 	if r.Schedule != nil && !r.Served {
 		g.Go(func() error { return r.Schedule.Run(working) })
+	}
+	if r.Health != nil {
+		g.Go(func() error { return tick(working, healthEvery, r.lookAfter) })
 	}
 	state := ""
 	g.Go(func() error {

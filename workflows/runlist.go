@@ -10,6 +10,7 @@ import (
 	"greenward/agents"
 	"greenward/internal/git"
 	"greenward/internal/journal"
+	"greenward/workflows/health"
 )
 
 // States of a run beside Done, Stopped, and Failed, as a list of runs shows them.
@@ -29,6 +30,7 @@ type RunLine struct {
 	Started  *time.Time     `json:"started"`
 	Ended    *time.Time     `json:"ended"`
 	Holder   *string        `json:"holder"` // the process whose planner pursues it
+	Health   []health.Line  `json:"health"` // what is done about the health of its code
 }
 
 // ListRuns lists the runs that main knows, the newest first.
@@ -75,7 +77,7 @@ type runList struct {
 func (l *runList) get(run string) *RunLine {
 	one, known := l.runs[run]
 	if !known {
-		one = &RunLine{Run: run, State: Waiting, Handoffs: map[string]int{}}
+		one = &RunLine{Run: run, State: Waiting, Handoffs: map[string]int{}, Health: []health.Line{}}
 		l.runs[run] = one
 	}
 	return one
@@ -120,6 +122,13 @@ func (l *runList) held(controls journal.Controls, claims *agents.Claims) error {
 		}
 	}
 	for _, one := range l.runs {
+		if one.Ended == nil {
+			state, _, err := (&health.Log{Repo: l.repo, Run: one.Run}).Read()
+			if err != nil {
+				return err
+			}
+			one.Health = append(one.Health, state.Lines()...)
+		}
 		switch {
 		case one.Ended != nil:
 		case controls.Stopped[one.Run]:

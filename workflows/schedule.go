@@ -26,19 +26,11 @@ type Schedule struct {
 // Run ticks until ctx ends. A cycle that cannot be carried out is logged; the
 // next tick tries again.
 func (s *Schedule) Run(ctx context.Context) error {
-	ticks := make(chan struct{}, 1)
-	clock := cron.New(cron.WithLocation(time.UTC), cron.WithLogger(cron.DiscardLogger))
-	_, err := clock.AddFunc(s.Spec, func() {
-		select {
-		case ticks <- struct{}{}:
-		default: // one is waiting already
-		}
-	})
+	ticks, stop, err := ticker(s.Spec)
 	if err != nil {
 		return fmt.Errorf("green.schedule %q: %w", s.Spec, err)
 	}
-	clock.Start()
-	defer func() { <-clock.Stop().Done() }()
+	defer stop()
 	own := time.NewTicker(cmp.Or(s.Every, time.Minute))
 	defer own.Stop()
 	for {
@@ -87,4 +79,42 @@ func (s *Schedule) tick(ctx context.Context) error {
 		s.Moved.Ring()
 	}
 	return nil
+}
+
+// ticker ticks at the times of a cron expression, until stop. A tick that nobody has
+// taken yet stands for those after it.
+func ticker(spec string) (ticks <-chan struct{}, stop func(), err error) {
+	out := make(chan struct{}, 1)
+	clock := cron.New(cron.WithLocation(time.UTC), cron.WithLogger(cron.DiscardLogger))
+	_, err = clock.AddFunc(spec, func() {
+		select {
+		case out <- struct{}{}:
+		default: // one is waiting already
+		}
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	clock.Start()
+	return out, func() { <-clock.Stop().Done() }, nil
+}
+
+// tick does a job at the times of a cron expression until ctx ends. Jobs read git
+// anew, so that a tick missed, late or doubled changes nothing.
+func tick(ctx context.Context, spec string, job func(context.Context) error) error {
+	ticks, stop, err := ticker(spec)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticks:
+		}
+		if err := job(ctx); err != nil {
+			return err
+		}
+	}
 }

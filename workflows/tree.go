@@ -11,6 +11,7 @@ import (
 	"greenward/agents"
 	"greenward/green"
 	"greenward/internal/git"
+	"greenward/workflows/health"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
@@ -53,6 +54,8 @@ type tree struct {
 	open  map[string]bool // what was open then
 	green greenSight
 	told  int // messages seen
+
+	health []health.Line // the run's log, as it was read last
 
 	progress  time.Time // when something was handed off, or planned
 	fruitless int       // hand-offs in a row that brought nothing

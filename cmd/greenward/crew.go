@@ -30,6 +30,7 @@ type crew struct {
 	app        *app
 	claims     *agents.Claims
 	orders     *workflows.Orders
+	health     *healthLogs
 	workspaces *agents.Workspaces
 	shelter    shelter
 	asked      *workflows.Bell
@@ -57,6 +58,7 @@ func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*
 	c.claims.Own = func(holder string) bool {
 		return prefix == "" && (strings.HasPrefix(holder, "planner") || strings.HasPrefix(holder, "worker-"))
 	}
+	c.health = &healthLogs{repo: e.hub.Repo}
 	c.orders = &workflows.Orders{Repo: e.hub.Repo, Trusted: append([]string{e.signer.Public()}, e.policy.Green.Signers...)}
 	if c.env, err = a.workEnv(e.place); err != nil {
 		return nil, err
@@ -213,7 +215,7 @@ func (c *crew) decisions() *workflows.Decisions {
 // pool keeps workers busy with a run's tasks, or with those of all runs.
 func (c *crew) pool(run string, size int) *workflows.Pool {
 	return &workflows.Pool{
-		Repo: c.hub.Repo, Main: c.main, Run: run, Size: size, Claims: c.claims, Hire: c.worker, Moved: c.moved,
+		Repo: c.hub.Repo, Main: c.main, Run: run, Size: size, Claims: c.claims, Hire: c.worker, Moved: c.moved, Health: c.health.state,
 		Spent: func(task string) bool { return errors.Is(c.account.Over(task), agents.ErrBudget) },
 		Name:  func(slot int) string { return fmt.Sprintf("%sworker-%03d", c.prefix, slot+1) },
 		Pause: func(task string) bool {
@@ -238,7 +240,7 @@ func (c *crew) order(ctx context.Context, verb, arg, reason string) error {
 func (c *crew) run(goal string, workers int, by git.Identity) *workflows.Run {
 	r := &workflows.Run{
 		Hub: c.hub, Main: c.main, Goal: goal, By: by, Now: c.app.now, Claims: c.claims, Planner: c.planner, Pool: c.pool(workflows.Slug(goal), workers),
-		Record: c.transcript, Judge: c.judge, Order: c.order, Understand: true,
+		Record: c.transcript, Judge: c.judge, Order: c.order, Understand: true, Health: c.watch(workflows.Slug(goal)),
 		Landing:   &workflows.Landing{Lander: c.lander, Asked: c.asked, Moved: c.moved},
 		Decisions: c.decisions(), Exchange: c.exchange, Controls: c.controls, Spent: c.spent(), Over: c.account.Over, Tokens: c.policy.Agents.Budget.Tokens, Moved: c.moved,
 	}

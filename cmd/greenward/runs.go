@@ -78,6 +78,7 @@ func (a *app) listRuns(ctx context.Context) error {
 				started = r.Started.Format(time.DateTime)
 			}
 			line(w, "%-8s %-40s %s  %d open, hand-offs %v  %s", r.State, r.Run, started, r.Open, r.Handoffs, r.Goal)
+			showHealth(w, r.Health)
 		}
 		line(w, "%d runs", len(runs))
 	})

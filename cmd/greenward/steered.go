@@ -370,7 +370,7 @@ func (c *crew) begin(ctx context.Context, name, goal string) *workflows.Run {
 	}
 	workers := cmp.Or(args.Workers, c.policy.Agents.Workers)
 	r := with.run(goal, workers, c.app.me())
-	r.Name, r.Served, r.Pool = name, true, with.pool(name, workers)
+	r.Name, r.Served, r.Pool, r.Health = name, true, with.pool(name, workers), with.watch(name)
 	if tokens := c.tokensFor(args); tokens > 0 {
 		r.Tokens = tokens
 	}

@@ -122,10 +122,13 @@ func (a *app) log(ctx context.Context, o logOptions) error {
 	if err != nil {
 		return err
 	}
-	if len(files) == 0 {
+	events, err := healthEvents(hub.Repo, o.query)
+	if err != nil {
+		return err
+	}
+	if len(files)+len(events) == 0 {
 		return usagef("no agent of that name has a transcript on this host; they lie in %s", filepath.Join(hub.State(), "runs"))
 	}
-	var events []eventLine
 	for _, file := range files {
 		run := filepath.Base(filepath.Dir(file))
 		for e, err := range o.query.Events(file) {
@@ -258,6 +261,7 @@ func (a *app) topOnce(p *place, run string, anew bool) error {
 		for _, r := range runs {
 			if run == "" || r.Run == run {
 				line(w, "%-8s %-40s %d open, hand-offs %v", r.State, r.Run, r.Open, r.Handoffs)
+				showHealth(w, r.Health)
 			}
 		}
 		for _, l := range lines {

@@ -19,6 +19,7 @@ const (
 	RescuePrefix  = "refs/greenward/rescue/"
 	EjectedPrefix = "refs/greenward/ejected/"
 	SeenPrefix    = "refs/greenward/seen/"
+	RunLogPrefix  = "refs/greenward/log/run/"
 )
 
 // QueueRef is the branch of a waiting change. The name is one path component.
@@ -37,6 +38,9 @@ func ClaimRef(task string) (Ref, error) { return leaf(ClaimPrefix, task) }
 
 // PlannerRef is the ref of a planner's scratchpad and cursor.
 func PlannerRef(path string) (Ref, error) { return leaf(PlannerPrefix, path) }
+
+// RunLog is the log of what was done about a run's health.
+func RunLog(run string) (Ref, error) { return ParseRef(RunLogPrefix + run) }
 
 // RescueRef is the n-th rescued work on a task.
 func RescueRef(task string, n int) (Ref, error) {

@@ -96,19 +96,20 @@ func verbs() []string {
 
 // Controls is what the orders on the control ref add up to.
 type Controls struct {
-	Frozen   *string             // why nothing lands; nil: landing is open
-	Hold     *string             // why green does not move; nil: it may
-	HeldAt   time.Time           // when the hold was ordered
-	Released time.Time           // when the last release was ordered; zero: never
-	Thawed   time.Time           // when the last thaw was ordered; zero: never
-	Stopped  map[string]bool     // runs
-	Paused   map[string]bool     // runs
-	Excluded map[git.Hash]string // commits green must leave out, and why
-	Accepted map[git.Hash]bool   // policies accepted by a person
-	Rollback git.Hash            // the target of the last rollback; kept for the record
-	Allowed  []Allowed           // who allowed what, oldest first
-	Tells    []Tell              // messages to runs, oldest first
-	Ignored  int                 // commits without a trusted signature or a known form
+	Frozen   *string              // why nothing lands; nil: landing is open
+	Hold     *string              // why green does not move; nil: it may
+	HeldAt   time.Time            // when the hold was ordered
+	Released time.Time            // when the last release was ordered; zero: never
+	Thawed   time.Time            // when the last thaw was ordered; zero: never
+	Stopped  map[string]bool      // runs
+	Paused   map[string]bool      // runs
+	Resumed  map[string]time.Time // when runs were resumed last
+	Excluded map[git.Hash]string  // commits green must leave out, and why
+	Accepted map[git.Hash]bool    // policies accepted by a person
+	Rollback git.Hash             // the target of the last rollback; kept for the record
+	Allowed  []Allowed            // who allowed what, oldest first
+	Tells    []Tell               // messages to runs, oldest first
+	Ignored  int                  // commits without a trusted signature or a known form
 }
 
 // Tell is a message from a person to a run.
@@ -129,7 +130,7 @@ type Allowed struct {
 // given as "ssh-ed25519 AAAA…", with or without a name before or after it.
 func ReadControls(repo *git.Repo, trusted []string) (Controls, error) {
 	c := Controls{
-		Stopped: map[string]bool{}, Paused: map[string]bool{},
+		Stopped: map[string]bool{}, Paused: map[string]bool{}, Resumed: map[string]time.Time{},
 		Excluded: map[git.Hash]string{}, Accepted: map[git.Hash]bool{},
 	}
 	keys := map[string]bool{}
@@ -196,6 +197,7 @@ func (c *Controls) apply(o order, commit git.Hash) {
 	case VerbResume:
 		delete(c.Paused, o.Arg)
 		delete(c.Stopped, o.Arg)
+		c.Resumed[o.Arg] = o.At
 	case VerbStop:
 		c.Stopped[o.Arg] = true
 	case VerbTell:

@@ -1,0 +1,97 @@
+package workflows
+
+import (
+	"errors"
+	"strings"
+
+	"greenward/agents"
+	"greenward/internal/config"
+	"greenward/internal/git"
+	"greenward/workflows/health"
+)
+
+// healthy is the part of what is ready that the health of its run lets workers take
+// on. The rest waits in git.
+func (p *Pool) healthy(board agents.Board) ([]agents.Task, error) {
+	ready := board.Ready()
+	if p.Health == nil || len(ready) == 0 {
+		return ready, nil
+	}
+	states := map[string]health.State{}
+	var out []agents.Task
+	for _, task := range ready {
+		run := agents.RunOf(task.ID)
+		s, known := states[run]
+		if !known {
+			var err error
+			if s, err = p.Health(run); err != nil {
+				return nil, err
+			}
+			states[run] = s
+		}
+		if s.IsZero() {
+			out = append(out, task)
+			continue
+		}
+		if s.Rests(task.ID) || p.working(run) >= s.Workers(p.Size) {
+			continue
+		}
+		waits, err := p.meets(board, task, s.Serial())
+		if err != nil {
+			return nil, err
+		}
+		if !waits {
+			out = append(out, task)
+		}
+	}
+	return out, nil
+}
+
+// working is how many workers of this pool have a task of a run.
+func (p *Pool) working(run string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for task := range p.taken {
+		if agents.RunOf(task) == run {
+			n++
+		}
+	}
+	return n
+}
+
+// meets reports whether a task names a file that is worked on by one task at a time,
+// and another open task that names it is claimed.
+func (p *Pool) meets(board agents.Board, task agents.Task, serial []string) (bool, error) {
+	for _, file := range serial {
+		if !names(task, file) {
+			continue
+		}
+		for _, other := range board.Tasks {
+			if other.ID == task.ID || !names(other, file) {
+				continue
+			}
+			claim, err := p.Claims.Read(other.ID)
+			if errors.Is(err, git.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return false, err
+			}
+			if !p.Claims.Expired(claim) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// names reports whether a task says that it works in a file.
+func names(task agents.Task, file string) bool {
+	for _, glob := range task.Paths {
+		if config.Match(glob, file) || glob == file || strings.HasPrefix(file, strings.TrimSuffix(glob, "/")+"/") {
+			return true
+		}
+	}
+	return false
+}
