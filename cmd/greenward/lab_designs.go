@@ -19,6 +19,7 @@ type designOptions struct {
 	hours   float64
 	seed    uint64
 	without bool
+	series  bool
 	sweep   int
 }
 
@@ -40,7 +41,14 @@ func labDesignsCommand() command {
 				return nil
 			})
 			fs.Func("design", "`NAME,…` to run (default: all of "+strings.Join(o.names, ", ")+")", func(s string) error {
-				o.names = strings.Split(s, ",")
+				o.names = nil
+				for _, part := range strings.Split(s, ",") {
+					if last := len(o.names) - 1; last >= 0 && strings.HasPrefix(part, " ") { // a name may have commas
+						o.names[last] += "," + part
+						continue
+					}
+					o.names = append(o.names, part)
+				}
 				for _, n := range o.names {
 					if !slices.Contains(designs.Names(), n) {
 						return usagef("no design is called %q", n)
@@ -51,6 +59,7 @@ func labDesignsCommand() command {
 			fs.Float64Var(&o.hours, "hours", designs.Default().Hours, "virtual `HOURS` of each run")
 			fs.Uint64Var(&o.seed, "seed", 1, "seed of all that is drawn")
 			fs.BoolVar(&o.without, "without-flaw", false, "run each design without its known flaw too")
+			fs.BoolVar(&o.series, "series", false, "print errors and red minutes of every ten minutes too")
 			fs.IntVar(&o.sweep, "sweep", 0, "instead: with `N` agents, what half and twice of each assumption do")
 			return func(ctx context.Context, args []string) error {
 				if err := noArgs(args); err != nil {
@@ -82,6 +91,10 @@ func (a *app) labDesigns(ctx context.Context, o designOptions) error {
 	}
 	var out []designs.Result
 	for _, name := range o.names {
+		alone, err := l.Alone(ctx, name, aloneSeeds)
+		if err != nil {
+			return err
+		}
 		for _, n := range o.agents {
 			for _, flaw := range []bool{true, false} {
 				if _, known := designs.Published(name); !flaw && (!o.without || known == "") {
@@ -91,12 +104,34 @@ func (a *app) labDesigns(ctx context.Context, o designOptions) error {
 				if err != nil {
 					return err
 				}
+				if alone > 0 {
+					r.Linear = r.Useful / alone / float64(n)
+				}
 				out = append(out, r)
 			}
 		}
 		a.note("ran %s", name)
 	}
-	return a.print(map[string]any{"params": l.Params, "seed": o.seed, "results": out}, func(w io.Writer) { showDesigns(w, out) })
+	return a.print(map[string]any{"params": l.Params, "seed": o.seed, "results": out}, func(w io.Writer) {
+		showDesigns(w, out)
+		if o.series {
+			showSeries(w, out)
+		}
+	})
+}
+
+// aloneSeeds is how many lives of one agent alone a design's throughput is compared
+// with: one of four hours lands a dozen changes.
+const aloneSeeds = 20
+
+func showSeries(w io.Writer, all []designs.Result) {
+	for _, r := range all {
+		line(w, "\n%s, %d agents, every ten minutes", r.Design, r.Agents)
+		line(w, "%7s %7s %10s %7s %7s %6s %12s %13s", "minute", "landed", "conflicts", "broke", "errors", "live", "main red", "green red")
+		for _, s := range r.Series {
+			line(w, "%7d %7d %10d %7d %6.1f%% %6d %8.1f min %9.1f min", s.Minute, s.Landed, s.Conflicts, s.Broke, 100*s.Errors(), s.Live, s.Red, s.GreenRed)
+		}
+	}
 }
 
 func showDesigns(w io.Writer, all []designs.Result) {
@@ -105,16 +140,16 @@ func showDesigns(w io.Writer, all []designs.Result) {
 		if r.Design != last {
 			said, _ := designs.Published(r.Design)
 			line(w, "\n%s: %s", r.Design, said)
-			line(w, "%7s %9s %9s %9s %10s %6s %6s %6s %9s", "agents", "useful/h", "green/h", "conflicts", "lost races", "idle", "red", "dup", "git /s")
+			line(w, "%7s %9s %7s %9s %9s %10s %6s %6s %6s %9s", "agents", "useful/h", "linear", "green/h", "conflicts", "lost races", "idle", "red", "dup", "git /s")
 			last = r.Design
 		}
 		name := strconv.Itoa(r.Agents)
 		if !r.Flaw {
 			name += "*"
 		}
-		line(w, "%7s %9.1f %9.1f %9d %10d %5.0f%% %5.0f%% %6d %9.0f", name, r.Useful, r.Verified, r.Conflicts, r.Lost, 100*r.Idle, 100*r.Red, r.Duplicates, float64(r.Merges)/max(r.GitSeconds, 1e-9))
+		line(w, "%7s %9.1f %6.2f %9.1f %9d %10d %5.0f%% %5.0f%% %6d %9.0f", name, r.Useful, r.Linear, r.Verified, r.Conflicts, r.Lost, 100*r.Idle, 100*r.Red, r.Duplicates, float64(r.Merges)/max(r.GitSeconds, 1e-9))
 	}
-	line(w, "\nuseful/h: distinct tasks that landed unbroken; green/h: of these, what a promotion vouches for; git /s: merges a second of real time, the limit of this machine.")
+	line(w, "\nuseful/h: distinct tasks that landed unbroken; linear: of as many times one agent alone (mean of %d); green/h: of these, what a promotion vouches for; git /s: merges a second of real time, the limit of this machine.", aloneSeeds)
 	for _, r := range all {
 		if !r.Flaw {
 			line(w, "* without its flaw:")

@@ -94,3 +94,38 @@ func TestUnknownDesign(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// With many workers for two hours the share of landings that break something stays
+// what it was, what is broken does not pile up, and green is never red.
+func TestS48ErrorsStayFewAndGreenIsNeverRed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.Params.Files = 933
+	r := run(t, l, "recursive", 100, true)
+	if r.Bugs == 0 || r.Red == 0 || r.Promotions < 3 || len(r.Series) != 12 {
+		t.Fatalf("nothing to be seen: %+v", r)
+	}
+	if r.GreenRed != 0 {
+		t.Errorf("green was red for %g of the time", r.GreenRed)
+	}
+	landed, broke, live := 0, 0, 0
+	for _, s := range r.Series {
+		landed, broke, live = landed+s.Landed, broke+s.Broke, max(live, s.Live)
+		if s.GreenRed > 0 {
+			t.Errorf("green was red at minute %d", s.Minute)
+		}
+	}
+	if landed != r.Landed || live > 10 {
+		t.Errorf("%d of %d landings told, %d bugs at once", landed, r.Landed, live)
+	}
+	early, late := 0, 0 // bugs at the ends of the spans
+	for _, s := range r.Series[2:7] {
+		early += s.Live
+	}
+	for _, s := range r.Series[7:] {
+		late += s.Live
+	}
+	if late > 2*early+10 {
+		t.Errorf("%d bugs live in the second half, %d in the first: they pile up", late, early)
+	}
+}

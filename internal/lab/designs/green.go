@@ -1,6 +1,9 @@
 package designs
 
 import (
+	"bytes"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -23,6 +26,10 @@ func (w *world) watch(repair bool) {
 			if err != nil {
 				return err
 			}
+			was := map[int]bug{}
+			for _, id := range live {
+				was[id] = w.bugs[id]
+			}
 			if err := a.busy(w.p.Check); err != nil {
 				return err
 			}
@@ -34,10 +41,78 @@ func (w *world) watch(repair bool) {
 					return err
 				}
 			}
-			w.Promotions++
+			if err := w.promote(at, was); err != nil {
+				return err
+			}
 			w.vouch(snapshot)
 		}
 	})
+}
+
+// promote makes green the tree of a snapshot without the bugs that were found in it,
+// and looks at every file of it whether it is one that passes.
+func (w *world) promote(at git.Hash, found map[int]bug) error {
+	w.Promotions++
+	edits := map[string][][]byte{}
+	for id, b := range found {
+		lines, known := edits[b.path]
+		if !known {
+			text, err := w.repo.File(at, b.path)
+			if err != nil {
+				return err
+			}
+			lines = bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+		}
+		for i, l := range lines {
+			if bytes.Equal(l, bugLine(id)) {
+				lines[i] = fmt.Appendf(nil, "mended %d on green", id)
+			}
+		}
+		edits[b.path] = lines
+	}
+	var list []git.Edit
+	for _, name := range slices.Sorted(maps.Keys(edits)) {
+		e, err := w.edit(name, edits[name])
+		if err != nil {
+			return err
+		}
+		list = append(list, e)
+	}
+	tree, err := w.repo.EditTree(at, list)
+	if err != nil {
+		return err
+	}
+	bad, err := w.scan(tree)
+	if err != nil {
+		return err
+	}
+	w.paint(&w.greenRedFrom, &w.GreenRed, bad > 0)
+	return nil
+}
+
+// scan counts the bugs in a tree by looking at all its files, whatever is known of
+// them.
+func (w *world) scan(tree git.Hash) (int, error) {
+	bad := 0
+	for i := range w.p.Files {
+		text, err := w.repo.File(tree, hot(i))
+		if err != nil {
+			return 0, err
+		}
+		bad += bytes.Count(text, []byte("\nbug "))
+	}
+	return bad, nil
+}
+
+// paint keeps account of how long something was red, in hours.
+func (w *world) paint(from *time.Duration, sum *float64, red bool) {
+	switch {
+	case red && *from < 0:
+		*from = w.clock.now
+	case !red && *from >= 0:
+		*sum += (w.clock.now - *from).Hours()
+		*from = -1
+	}
 }
 
 // undo finds the culprits of the bugs of a snapshot of n landings, probing on all

@@ -41,6 +41,9 @@ type Result struct {
 	Promotions int     `json:"promotions"`
 	Idle       float64 `json:"idle_share"`
 	Red        float64 `json:"red_share"`
+	GreenRed   float64 `json:"green_red_share"` // by a look at every file of what was promoted
+	Linear     float64 `json:"of_linear"`       // Useful to that of so many times one agent; 0: not measured
+	Series     []Span  `json:"series"`
 	Merges     int     `json:"merges"`
 	GitSeconds float64 `json:"git_seconds"` // real time of these; Merges over it is the machine's limit
 }
@@ -69,21 +72,11 @@ func (l *Lab) Run(ctx context.Context, name string, n int, flaw bool) (Result, e
 		return Result{}, fmt.Errorf("no design is called %q", name)
 	}
 	d := all()[i]
-	l.runs++
-	repo, err := git.InitBare(ctx, filepath.Join(l.Dir, fmt.Sprintf("%03d.git", l.runs)), l.Host)
+	w, closed, err := l.world(ctx, flaw)
 	if err != nil {
 		return Result{}, err
 	}
-	stage := repo.Stage()
-	stage.Volatile = true
-	merger := stage.Merger()
-	defer merger.Close() //nolint:errcheck // it only ends a process
-	w := &world{
-		p: l.Params, clock: &clock{}, repo: stage, seed: l.Seed, now: l.Now, off: !flaw, redFrom: -1,
-		epoch: time.Date(2026, 2, 5, 0, 0, 0, 0, time.UTC), commits: map[git.Hash]land{}, bugs: map[int]bug{},
-		merge: func(in git.MergeInput) (git.Merged, error) { return merger.MergeTree(ctx, in) },
-	}
-	w.store = func() error { return w.flush(ctx) }
+	defer closed()
 	w.Result = Result{Design: name, Agents: n, Flaw: flaw}
 	if d.faster > 0 {
 		w.p.Task = time.Duration(float64(w.p.Task) / d.faster)
@@ -98,6 +91,7 @@ func (l *Lab) Run(ctx context.Context, name string, n int, flaw bool) (Result, e
 	}
 	d.begin(w, n)
 	w.watch(d.tree)
+	w.record()
 	end := time.Duration(l.Params.Hours / max(1, d.faster/2.5) * float64(time.Hour))
 	if err := w.clock.run(end); err != nil {
 		return w.Result, err
@@ -107,6 +101,42 @@ func (l *Lab) Run(ctx context.Context, name string, n int, flaw bool) (Result, e
 	}
 	w.sum(end)
 	return w.Result, nil
+}
+
+// world makes the place of one run. What it returns beside ends the git that it has.
+func (l *Lab) world(ctx context.Context, flaw bool) (*world, func(), error) {
+	l.runs++
+	repo, err := git.InitBare(ctx, filepath.Join(l.Dir, fmt.Sprintf("%03d.git", l.runs)), l.Host)
+	if err != nil {
+		return nil, nil, err
+	}
+	stage := repo.Stage()
+	stage.Volatile = true
+	merger := stage.Merger()
+	w := &world{
+		p: l.Params, clock: &clock{}, repo: stage, seed: l.Seed, now: l.Now, off: !flaw, redFrom: -1, greenRedFrom: -1,
+		epoch: time.Date(2026, 2, 5, 0, 0, 0, 0, time.UTC), commits: map[git.Hash]land{}, bugs: map[int]bug{},
+		merge: func(in git.MergeInput) (git.Merged, error) { return merger.MergeTree(ctx, in) },
+	}
+	w.store = func() error { return w.flush(ctx) }
+	return w, func() { merger.Close() }, nil //nolint:errcheck // it only ends a process
+}
+
+// Alone is the mean of what one agent lands usefully in an hour by a design, over so
+// many seeds.
+func (l *Lab) Alone(ctx context.Context, name string, seeds int) (float64, error) {
+	kept := l.Seed
+	defer func() { l.Seed = kept }()
+	sum := 0.
+	for i := range seeds {
+		l.Seed = kept + uint64(i)
+		r, err := l.Run(ctx, name, 1, true)
+		if err != nil {
+			return 0, err
+		}
+		sum += r.Useful
+	}
+	return sum / float64(max(1, seeds)), nil
 }
 
 // flush stores what was collected and moves the real main.
@@ -127,6 +157,10 @@ func (w *world) sum(end time.Duration) {
 		w.Red += (end - w.redFrom).Hours()
 	}
 	w.Red /= end.Hours()
+	if w.greenRedFrom >= 0 {
+		w.GreenRed += (end - w.greenRedFrom).Hours()
+	}
+	w.GreenRed /= end.Hours()
 	for _, a := range w.workers {
 		w.Idle += a.idle.Hours() / end.Hours() / float64(len(w.workers))
 	}

@@ -22,18 +22,20 @@ type world struct {
 	seed  uint64
 	now   func() time.Time // real time, for what git costs
 
-	tip     git.Hash
-	moved   int               // how often
-	commits map[git.Hash]land // landings by commit, in order of `line`
-	line    []git.Hash
-	cum     []float64 // of the files' weights
-	tasks   int
-	open    []*task // being worked on, where nobody keeps order
-	bugs    map[int]bug
-	redFrom time.Duration // -1: main passes
-	workers []*agent
-	off     bool    // the design runs without its flaw
-	gate    *health // nil: nobody watches
+	tip          git.Hash
+	moved        int               // how often
+	commits      map[git.Hash]land // landings by commit, in order of `line`
+	line         []git.Hash
+	cum          []float64 // of the files' weights
+	tasks        int
+	open         []*task // being worked on, where nobody keeps order
+	bugs         map[int]bug
+	redFrom      time.Duration // -1: main passes
+	greenRedFrom time.Duration // -1: green passes
+	workers      []*agent
+	broke        int     // landings that brought a bug
+	off          bool    // the design runs without its flaw
+	gate         *health // nil: nobody watches
 
 	Result
 }
@@ -233,6 +235,7 @@ func (w *world) move(head git.Hash, l land) error {
 	w.moved++
 	w.Landed++
 	if b, ok := w.bugs[l.bug]; ok && l.bug > 0 {
+		w.broke++
 		b.by = head
 		w.bugs[l.bug] = b
 	}
@@ -262,13 +265,7 @@ func (w *world) colour() error {
 			delete(w.bugs, id)
 		}
 	}
-	switch red := len(live) > 0; {
-	case red && w.redFrom < 0:
-		w.redFrom = w.clock.now
-	case !red && w.redFrom >= 0:
-		w.Red += (w.clock.now - w.redFrom).Hours()
-		w.redFrom = -1
-	}
+	w.paint(&w.redFrom, &w.Red, len(live) > 0)
 	return nil
 }
 
