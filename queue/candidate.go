@@ -73,11 +73,13 @@ func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding
 		return nil, err
 	}
 	if len(change.Commits) == 0 {
-		f := l.empty(w)
-		f.With = cmp.Or(f.With, string(w.Head)) // the head itself is on main
-		return f, nil
+		f, err := l.empty(ctx, w)
+		if f.Landed.IsZero() {
+			f.With = cmp.Or(f.With, string(w.Head)) // the head itself is on main
+		}
+		return f, err
 	}
-	held, found, err := l.fence(change.Trailers(), tip)
+	held, found, err := l.fence(w.Entry, change.Trailers(), tip)
 	if err != nil || found != nil {
 		return asFinding(found), err
 	}
@@ -91,13 +93,13 @@ func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding
 		return l.conflict(change, out, tip)
 	}
 	if out.Empty {
-		return l.empty(w), nil
+		return l.empty(ctx, w)
 	}
 	paths, found, err := l.inspect(ctx, tip, out.Tip, held.task)
 	if err != nil || found != nil {
 		return asFinding(found), err
 	}
-	if held.task != "" {
+	if held.id != "" {
 		l.pass.claims[w.Entry] = held
 	}
 	if w.Gate.Class == "" { // else the verdict decides whether it is part of main
@@ -194,13 +196,29 @@ func (l *Lander) landedAs(head git.Hash) (journal.Decision, bool) {
 	return journal.Decision{}, false
 }
 
-// empty says where the commits of a head are already.
-func (l *Lander) empty(w Waiting) *Found {
+// empty says where the commits of a head are already. Where another hub of the same
+// remote has landed this very entry, it has landed.
+func (l *Lander) empty(ctx context.Context, w Waiting) (*Found, error) {
 	f := &Found{Reason: journal.ReasonEmpty, Detail: "main already has all that the change brings"}
 	if d, ok := l.landedAs(w.Head); ok {
 		f.With, f.Detail = d.Entry, fmt.Sprintf("this head landed as %s (%s)", d.Entry, d.Landed.Short())
+		return f, nil
 	}
-	return f
+	list, err := l.Hub.RevList(ctx, []git.Hash{l.pass.main}, []git.Hash{w.Head}, fmt.Sprint("--max-count=", maxBlame))
+	if err != nil {
+		return f, fmt.Errorf("look for %s on main: %w", w.Entry, err)
+	}
+	for _, h := range list {
+		c, err := l.Hub.Commit(h)
+		if err != nil {
+			return f, fmt.Errorf("look for %s on main: %w", w.Entry, err)
+		}
+		if entry, ok := c.Trailers().Get(merge.ChangeKey); ok && entry == w.Entry && c.Committer.Email == Committer(c.Committer.When).Email {
+			f.Landed, f.Detail = h, "another hub of the remote landed it"
+			return f, nil
+		}
+	}
+	return f, nil
 }
 
 // conflict names the paths and what the change met there.

@@ -134,6 +134,7 @@ type (
 		With   string
 		Detail string
 		Task   string
+		Landed git.Hash // set: it is on main already, as this commit
 	}
 	// Stumbled says that the current entry could not be merged for a
 	// reason that blames nobody.
@@ -210,6 +211,9 @@ func (s State) Step(e Event, now time.Time) (State, []Effect) {
 	case Found:
 		if s.current == nil || s.current.Entry != e.Entry {
 			return s, nil
+		}
+		if !e.Landed.IsZero() {
+			return s.told(e, *s.current, now).next(now)
 		}
 		return s.eject(e, *s.current, nil, now).next(now)
 	case Stumbled:
@@ -360,6 +364,14 @@ func (s State) land(m Merged, w Waiting, p proof, now time.Time) State {
 	}
 	s.plan = append(s.plan, d)
 	s.tip = m.Tip
+	return s
+}
+
+// told plans to say that an entry has landed elsewhere; main does not move by it.
+func (s State) told(f Found, w Waiting, now time.Time) State {
+	d := s.decision(journal.Landed, w, now)
+	d.Landed, d.Detail, d.Onto = &f.Landed, &f.Detail, nil
+	s.plan = append(s.plan, d)
 	return s
 }
 

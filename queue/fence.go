@@ -18,8 +18,10 @@ type claim struct {
 }
 
 // fence lets a hand-off land only while its task is open and its claim is the
-// one that is held. A change without Task: passes.
-func (l *Lander) fence(t git.Trailers, tip git.Hash) (claim, *Found, error) {
+// one that is held. A change without Task: passes. A hand-off that landed before and
+// was put back by no fault of its own ended its claim then: it needs none, while
+// nobody else has one.
+func (l *Lander) fence(entry string, t git.Trailers, tip git.Hash) (claim, *Found, error) {
 	tasks, ids := distinct(t.All("Task")), distinct(t.All("Claim"))
 	if len(tasks) == 0 {
 		return claim{}, nil, nil
@@ -51,6 +53,9 @@ func (l *Lander) fence(t git.Trailers, tip git.Hash) (claim, *Found, error) {
 	held, id, err := heldClaim(l.Hub.Repo, ref)
 	if err != nil {
 		return claim{}, nil, fmt.Errorf("read the claim on %s: %w", task, err)
+	}
+	if d, ok := l.log.Find(entry); held.IsZero() && ok && d.State == journal.Requeued {
+		return claim{task: task}, nil, nil
 	}
 	if held.IsZero() {
 		return superseded(fmt.Sprintf("nobody holds the claim on %s", task))

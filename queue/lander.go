@@ -87,6 +87,16 @@ type Landing struct {
 	Held    *string            `json:"held"`
 }
 
+// Then is the landing with what a later one of the same caller decided; of an entry
+// that was decided twice the later decision stands.
+func (l Landing) Then(next Landing) Landing {
+	old := slices.DeleteFunc(slices.Clone(l.Entries), func(d journal.Decision) bool {
+		return slices.ContainsFunc(next.Entries, func(n journal.Decision) bool { return n.Entry == d.Entry })
+	})
+	next.Entries = append(old, next.Entries...)
+	return next
+}
+
 // Once processes the queue until no waiting entry can be decided further.
 func (l *Lander) Once(ctx context.Context) (landing Landing, err error) {
 	landing, err = l.Pass(ctx)

@@ -336,13 +336,15 @@ func (l *Lander) revived(b Built) *Built {
 			if err != nil {
 				continue
 			}
-			held, found, err := l.fence(c.Trailers(), l.pass.main)
+			held, found, err := l.fence(m.Entry, c.Trailers(), l.pass.main)
 			if err != nil || found != nil {
 				b.Results[i].Merged, b.Results[i].Left = nil, r.Test.Set
 				b.Results[i].Verdict = 0
 				break
 			}
-			l.pass.claims[m.Entry] = held
+			if held.id != "" {
+				l.pass.claims[m.Entry] = held
+			}
 		}
 	}
 	return &b

@@ -17,9 +17,6 @@ import (
 	"greenward/internal/merge"
 )
 
-// stateRequeued voids a landing that the log announced and main never saw.
-const stateRequeued = "requeued"
-
 // recover makes log and main agree again, whatever instant the last process
 // died at, and takes up what reached main without the queue:
 //
@@ -69,7 +66,7 @@ const maxUnsettled = 50
 // finish completes the transactions after settled or, when nothing says which
 // those are, looks at the newest ones.
 func (l *Lander) finish(ctx context.Context, main, settled git.Hash) (git.Hash, error) {
-	groups, err := l.transactions(settled)
+	groups, met, err := l.transactions(settled)
 	if err != nil {
 		return main, err
 	}
@@ -82,7 +79,7 @@ func (l *Lander) finish(ctx context.Context, main, settled git.Hash) (git.Hash, 
 			newest, _ := l.log.Find(d.Entry)
 			// An ejected branch that is there again may have been pushed again: only a
 			// transaction that is known not to be settled may take it away.
-			known := !settled.IsZero() || i == len(groups)-1
+			known := met || i == len(groups)-1
 			if newest.State == journal.Landed || newest.State == journal.Ejected && known {
 				ended = append(ended, d)
 			}
@@ -91,27 +88,78 @@ func (l *Lander) finish(ctx context.Context, main, settled git.Hash) (git.Hash, 
 	if err := l.finishRefs(ctx, ended); err != nil {
 		return main, err
 	}
+	if err := l.putBack(ctx, main, groups, met); err != nil {
+		return main, err
+	}
 	return main, l.clean(ctx, ended)
 }
 
-// transactions are the decisions after settled, by log commit, oldest first.
-func (l *Lander) transactions(settled git.Hash) ([][]journal.Decision, error) {
-	var groups [][]journal.Decision
-	var commit git.Hash
-	for r, err := range journal.Read(l.Hub.Repo, git.QueueLog, settled) {
-		if err != nil {
-			return nil, err
+// putBack makes the branches of entries that a transaction voided before it was cut
+// short: main has moved by it, and nothing else keeps what they brought.
+func (l *Lander) putBack(ctx context.Context, main git.Hash, groups [][]journal.Decision, met bool) error {
+	for i, group := range groups {
+		if !met && i < len(groups)-1 {
+			continue // a branch that its owner took away since is not to come back
 		}
-		d, err := journal.ParseDecision(r.Line)
-		if err != nil {
-			return nil, err
+		var updates []git.RefUpdate
+		for _, d := range group {
+			newest, _ := l.log.Find(d.Entry)
+			if d.State != journal.Requeued || newest.State != journal.Requeued || d.Onto == nil {
+				continue
+			}
+			name, _, _ := cutEntry(d.Entry)
+			ref, err := git.QueueRef(name)
+			if err != nil {
+				continue
+			}
+			at, err := l.Hub.Tip(ref)
+			if err != nil {
+				return err
+			}
+			if !at.IsZero() {
+				continue
+			}
+			moved, err := l.Hub.IsAncestor(ctx, *d.Onto, main)
+			if err != nil {
+				return err
+			}
+			if moved {
+				updates = append(updates, git.RefUpdate{Ref: ref, New: d.Head})
+			}
 		}
-		if r.Commit != commit {
-			groups, commit = append(groups, nil), r.Commit
+		err := l.transact(ctx, updates)
+		if _, lost := errors.AsType[*git.RaceError](err); err != nil && !lost { // lost: it was pushed anew
+			return fmt.Errorf("put entries back in the queue: %w", err)
 		}
-		groups[len(groups)-1] = append(groups[len(groups)-1], d)
 	}
-	return groups[max(0, len(groups)-maxUnsettled):], nil
+	return nil
+}
+
+// transactions are the decisions after settled, by log commit, oldest first, and
+// whether settled was met: the log of another hub may have come in its place. They
+// are the newest ones where it was not.
+func (l *Lander) transactions(settled git.Hash) (groups [][]journal.Decision, met bool, err error) {
+	for c, err := range l.Hub.History(l.log.Tip(), "") {
+		if err != nil {
+			return nil, false, fmt.Errorf("read the newest of the log: %w", err)
+		}
+		if met = c.Hash == settled; met || len(groups) == maxUnsettled {
+			break
+		}
+		var group []journal.Decision
+		for _, line := range journal.Lines(c) {
+			d, err := journal.ParseDecision(line)
+			if err != nil {
+				return nil, false, err
+			}
+			group = append(group, d)
+		}
+		if len(group) > 0 { // else it joins logs
+			groups = append(groups, group)
+		}
+	}
+	slices.Reverse(groups)
+	return groups, met, nil
 }
 
 // roll moves main to where the log says that it is. Nothing lands before this
@@ -145,8 +193,8 @@ func (l *Lander) roll(ctx context.Context, main git.Hash, groups [][]journal.Dec
 func (l *Lander) span(group []journal.Decision) (from, to git.Hash) {
 	for _, d := range group {
 		newest, _ := l.log.Find(d.Entry)
-		if d.State != journal.Landed || newest.State != journal.Landed || d.Landed == nil || d.Onto == nil {
-			continue
+		if d.State != journal.Landed || newest.State != journal.Landed || d.Landed == nil || d.Onto == nil || *newest.Landed != *d.Landed {
+			continue // the last: it was put back since, and landed again
 		}
 		if from.IsZero() {
 			from = *d.Onto
@@ -166,7 +214,7 @@ func (l *Lander) requeue(ctx context.Context, main git.Hash, last []journal.Deci
 		}
 		detail := "the landing was interrupted and main had moved elsewhere; the entry waits again"
 		lines = append(lines, journal.Decision{
-			Entry: d.Entry, Head: d.Head, State: stateRequeued, Detail: &detail, At: l.Now(), Lane: d.Lane, By: l.By, Onto: &main,
+			Entry: d.Entry, Head: d.Head, State: journal.Requeued, Detail: &detail, At: l.Now(), Lane: d.Lane, By: l.By, Onto: &main,
 		})
 		name, _, _ := cutEntry(d.Entry)
 		ref, err := git.QueueRef(name)
@@ -295,8 +343,9 @@ func (l *Lander) adopt(ctx context.Context, main git.Hash) error {
 func (l *Lander) position() git.Hash {
 	for _, d := range slices.Backward(l.log.All()) {
 		switch {
+		case d.Landed != nil && d.Onto == nil: // another hub landed it: it says nothing of main
 		case d.Landed != nil:
-			if newest, _ := l.log.Find(d.Entry); newest.State != stateRequeued {
+			if newest, _ := l.log.Find(d.Entry); newest.State != journal.Requeued {
 				return *d.Landed
 			}
 		case d.Onto != nil:

@@ -1,12 +1,14 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"greenward/internal/git"
@@ -33,7 +35,10 @@ const giveTries = 5
 // What moved upstream is taken in before anything of ours is pushed: a newer
 // main is merged into the hub's (hub first parent), because the hub's main only
 // moves forward. Where that conflicts, landings that upstream has not seen are
-// taken back and wait again. The queue is held while the remote refuses main,
+// taken back and wait again. What upstream has besides, through another hub of the
+// same remote, is dropped here: nothing lands twice. Where the server wants a
+// history without merges, nothing is merged: what upstream has not seen lands
+// again on its main. The queue is held while the remote refuses main,
 // when it was rewound, and when a conflict is not with landings of ours. While
 // the remote cannot be reached, landing goes on.
 type Exchange struct {
@@ -45,6 +50,7 @@ type Exchange struct {
 
 	mu     sync.Mutex
 	rested time.Time // when the rest was pushed last
+	again  atomic.Bool
 }
 
 // Run exchanges until ctx ends; trouble is logged and tried again.
@@ -118,11 +124,7 @@ func (x *Exchange) takeMain(ctx context.Context) error {
 		if err != nil || next == ours {
 			return err
 		}
-		moves := []git.RefUpdate{{Ref: x.Main, New: next, Old: ours}}
-		if n := len(more); n > 0 { // branches, main, and the log that is true then
-			moves = append(append(slices.Clone(more[:n-1]), moves...), more[n-1])
-		}
-		err = x.Hub.Transact(ctx, "take upstream's main", moves)
+		err = x.Hub.Transact(ctx, "take upstream's main", x.moves(ours, next, more))
 		if _, raced := errors.AsType[*git.RaceError](err); !raced {
 			return err
 		}
@@ -199,28 +201,36 @@ func (x *Exchange) join(ctx context.Context, ours, theirs git.Hash) (next git.Ha
 	if behind, err := x.Hub.IsAncestor(ctx, ours, theirs); err != nil || behind {
 		return theirs, nil, errors.Join(err, x.unhold(holdConflict))
 	}
-	merged, err := x.Hub.MergeTree(ctx, git.MergeInput{Ours: ours, Theirs: theirs})
+	line, err := x.line(ctx, ours, theirs)
 	if err != nil {
 		return "", nil, err
 	}
-	by := git.Identity{Name: "greenward", Email: "greenward@localhost", When: x.Now().UTC()}
+	way, err := x.copies(ctx, line)
+	if err != nil {
+		return "", nil, err
+	}
+	if way.Tip == theirs {
+		return theirs, way.Moves, x.unhold(holdConflict)
+	}
+	merged, err := x.Hub.MergeTree(ctx, git.MergeInput{Ours: cmp.Or(way.Tip, ours), Theirs: theirs})
+	if err != nil {
+		return "", nil, err
+	}
 	if len(merged.Conflicts) > 0 {
-		way, err := queue.Unland(ctx, queue.UnlandInput{Hub: x.Hub, Main: x.Main, Ours: ours, Theirs: theirs, Conflicts: merged.Conflicts, By: by, Name: x.By})
-		if err != nil {
+		if way, err = line.Revert(ctx, merged.Conflicts); err != nil {
 			return "", nil, err
 		}
 		if way.Tip.IsZero() {
 			return ours, nil, x.hold(holdConflict, fmt.Sprintf("upstream's %s (%s) conflicts with what landed here, in %s; merge it by hand and push it to queue/",
 				x.Main.Short(), theirs.Short(), strings.Join(merged.Conflicts, ", ")))
 		}
-		for _, entry := range way.Entries {
-			zerolog.Ctx(ctx).Warn().Str("change", entry).Msg("landing made way for upstream and waits again")
-		}
+		x.waitAgain(ctx, way)
 		if merged, err = x.Hub.MergeTree(ctx, git.MergeInput{Ours: way.Tip, Theirs: theirs}); err != nil {
 			return "", nil, err
 		}
-		ours, more = way.Tip, way.Moves
 	}
+	ours, more = cmp.Or(way.Tip, ours), way.Moves
+	by := queue.Committer(x.Now())
 	next, err = x.Hub.WriteCommit(git.CommitInput{
 		Tree: merged.Tree, Parents: []git.Hash{ours, theirs}, Author: by, Committer: by,
 		Message: git.Message{Subject: "Merge upstream " + x.Main.Short(), Trailers: git.Trailers{{Key: "Upstream", Value: string(theirs)}}}.String(),
@@ -273,6 +283,9 @@ func (x *Exchange) giveRemote(ctx context.Context, all bool) ([]git.Ref, error) 
 	}
 	skipped, err := x.Hub.Publish(ctx, main)
 	if refused, ok := errors.AsType[*git.PushError](err); ok {
+		if straight, err := x.straighten(ctx); err != nil || straight {
+			return skipped, err
+		}
 		return skipped, errors.Join(err, x.hold(holdRefused, "the remote refused "+x.Main.Short()+": "+git.OneLine(refused.Said)))
 	}
 	if err != nil {

@@ -134,9 +134,35 @@ func (r *remote) site() *site {
 // land puts a change into the hub's queue and processes that once.
 func (s *site) land(name string, files map[string]string) queue.Landing {
 	s.Helper()
-	gittest.Git(s, s.dir, "update-ref", "refs/heads/queue/"+name, "main")
-	gittest.Commit(s, s.dir, "queue/"+name, name, files)
+	s.submit(name, files)
 	return s.process()
+}
+
+// submit puts a change into the hub's queue, and gives its head.
+func (s *site) submit(name string, files map[string]string) string {
+	s.Helper()
+	gittest.Git(s, s.dir, "update-ref", "refs/heads/queue/"+name, "main")
+	return gittest.Commit(s, s.dir, "queue/"+name, name, files)
+}
+
+// sound holds that the hub's audit and fsck find nothing.
+func (s *site) sound() {
+	s.Helper()
+	report, err := queue.Audit(s.Context(), s.hub, "", "")
+	if err != nil || len(report.Mismatches) != 0 {
+		s.Errorf("audit: %+v, %v", report, err)
+	}
+	check := fsck.Fsck{Hub: s.hub, Main: "refs/heads/main", Green: "refs/heads/green", Lander: s.lander, Now: time.Now, Claims: &agents.Claims{Repo: s.hub.Repo, Now: time.Now}}
+	if found, err := check.Run(s.Context()); err != nil || !found.OK {
+		s.Errorf("fsck: %+v, %v", found, err)
+	}
+}
+
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }
 
 func (s *site) process() queue.Landing {
@@ -346,14 +372,7 @@ func TestLandingsMakeWayForUpstream(t *testing.T) {
 		}
 		s.once()
 		s.inStep("fits", "direct")
-		report, err := queue.Audit(r.Context(), s.hub, "", "")
-		if err != nil || len(report.Mismatches) != 0 {
-			r.Errorf("audit: %+v, %v", report, err)
-		}
-		check := fsck.Fsck{Hub: s.hub, Main: "refs/heads/main", Green: "refs/heads/green", Lander: s.lander, Now: time.Now, Claims: &agents.Claims{Repo: s.hub.Repo, Now: time.Now}}
-		if found, err := check.Run(r.Context()); err != nil || !found.OK {
-			r.Errorf("fsck: %+v, %v", found, err)
-		}
+		s.sound()
 	})
 }
 

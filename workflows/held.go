@@ -20,6 +20,7 @@ type holds struct {
 	Conflict string  `json:"conflict,omitempty"` // upstream's main conflicts with ours
 	Refused  string  `json:"refused,omitempty"`  // the remote did not take main
 	Rewound  *rewind `json:"rewound,omitempty"`  // somebody set upstream's main back
+	Linear   bool    `json:"linear,omitempty"`   // no hold: the server wants no merges
 }
 
 // rewind is a main that upstream had and has no more.

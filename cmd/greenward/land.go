@@ -157,6 +157,9 @@ func landCommand() command {
 	}
 }
 
+// retreats bounds how often one call lands again what had to make way.
+const retreats = 20
+
 func (a *app) land(ctx context.Context) error {
 	e, err := a.engines(ctx, true)
 	if err != nil {
@@ -170,6 +173,16 @@ func (a *app) land(ctx context.Context) error {
 		return landErr
 	}
 	skipped, err := e.exchange.Give(ctx)
+	for range retreats {
+		if err != nil || landErr != nil || !e.exchange.Again() {
+			break
+		}
+		var again queue.Landing // upstream was faster: what made way lands on its main
+		if again, landErr = e.lander.Once(ctx); landErr == nil {
+			skipped, err = e.exchange.Give(ctx)
+		}
+		landing = landing.Then(again)
+	}
 	if _, refused := errors.AsType[*git.PushError](err); err != nil && !refused {
 		return err
 	}

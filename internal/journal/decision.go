@@ -9,7 +9,8 @@ import (
 
 // States of a queue decision. Landed and Ejected end an entry; Adopted is a
 // commit that reached main without the queue; Gated and Open are about a lane, no
-// entry: what comes from it is tested before it lands, or is not any more.
+// entry: what comes from it is tested before it lands, or is not any more. Requeued
+// voids a landing that a crash or the remote undid: the entry waits again.
 const (
 	Landed    = "landed"
 	Ejected   = "ejected"
@@ -17,6 +18,7 @@ const (
 	Gated     = "gated"
 	Open      = "open"
 	Withdrawn = "withdrawn"
+	Requeued  = "requeued"
 )
 
 // Reasons of an ejection.

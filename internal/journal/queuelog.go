@@ -3,15 +3,21 @@ package journal
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"greenward/internal/git"
 )
 
 // QueueLog is the queue's log, indexed. It is a cache of git: Refresh brings it
-// up to date. Not safe for concurrent use.
+// up to date. Where the log of another hub was joined, its decisions are found like
+// our own from there on; All and Last are of this log's own line alone. Not safe
+// for concurrent use.
 type QueueLog struct {
 	repo     *git.Repo
 	tip      git.Hash
+	read     map[git.Hash]bool // commits, of any line
+	joined   bool
+	own      []Decision // where another line was joined; else all are
 	all      []Decision
 	byEntry  map[string]int
 	byHead   map[git.Hash][]int
@@ -27,7 +33,7 @@ func LoadQueue(repo *git.Repo) (*QueueLog, error) {
 }
 
 func (q *QueueLog) reset() {
-	q.tip, q.all, q.last = "", nil, nil
+	q.tip, q.own, q.all, q.last, q.read, q.joined = "", nil, nil, nil, map[git.Hash]bool{}, false
 	q.byEntry = map[string]int{}
 	q.byHead = map[git.Hash][]int{}
 	q.byLanded = map[git.Hash]int{}
@@ -44,20 +50,72 @@ func (q *QueueLog) Refresh() error {
 		q.reset()
 	}
 	for _, c := range commits {
-		var batch []Decision
-		for _, line := range Lines(c) {
-			var d Decision
-			if err := json.Unmarshal(line, &d); err != nil {
-				return fmt.Errorf("read a line of %s in %s: %w", git.QueueLog, c.Hash.Short(), err)
+		q.read[c.Hash] = true
+	}
+	for _, c := range commits {
+		for _, other := range c.Parents[min(1, len(c.Parents)):] {
+			if err := q.join(other); err != nil {
+				return err
 			}
-			batch = append(batch, d)
+		}
+		batch, err := decisions(c)
+		if err != nil {
+			return err
 		}
 		for _, d := range batch {
 			q.add(d)
 		}
+		if q.joined {
+			q.own = append(q.own, batch...)
+		}
 		q.tip, q.last = c.Hash, batch
 	}
 	return nil
+}
+
+// join takes up the log of another hub, which ends in tip.
+func (q *QueueLog) join(tip git.Hash) error {
+	if !q.joined {
+		q.joined, q.own = true, slices.Clone(q.all)
+	}
+	var commits []git.Commit
+	for c, err := range q.repo.History(tip, "") {
+		if err != nil {
+			return fmt.Errorf("read the log of another hub: %w", err)
+		}
+		if q.read[c.Hash] {
+			break
+		}
+		q.read[c.Hash] = true
+		commits = append(commits, c)
+	}
+	for _, c := range slices.Backward(commits) {
+		for _, other := range c.Parents[min(1, len(c.Parents)):] {
+			if err := q.join(other); err != nil {
+				return err
+			}
+		}
+		batch, err := decisions(c)
+		if err != nil {
+			return err
+		}
+		for _, d := range batch {
+			q.add(d)
+		}
+	}
+	return nil
+}
+
+func decisions(c git.Commit) ([]Decision, error) {
+	var batch []Decision
+	for _, line := range Lines(c) {
+		var d Decision
+		if err := json.Unmarshal(line, &d); err != nil {
+			return nil, fmt.Errorf("read a line of %s in %s: %w", git.QueueLog, c.Hash.Short(), err)
+		}
+		batch = append(batch, d)
+	}
+	return batch, nil
 }
 
 func (q *QueueLog) add(d Decision) {
@@ -75,8 +133,14 @@ func (q *QueueLog) add(d Decision) {
 // Tip is the log commit that was read last; empty when there is no log.
 func (q *QueueLog) Tip() git.Hash { return q.tip }
 
-// All lists every decision, oldest first. The slice must not be changed.
-func (q *QueueLog) All() []Decision { return q.all }
+// All lists every decision of this log's own line, oldest first. The slice must not
+// be changed.
+func (q *QueueLog) All() []Decision {
+	if q.joined {
+		return q.own
+	}
+	return q.all
+}
 
 // Last lists the decisions of the newest transaction.
 func (q *QueueLog) Last() []Decision { return q.last }
