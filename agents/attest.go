@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"greenward/internal/config"
 	"greenward/internal/git"
 )
 
@@ -74,10 +73,7 @@ func (a *assignment) outside(paths []string) []string {
 	}
 	var out []string
 	for _, name := range paths {
-		within := func(glob string) bool {
-			return config.Match(glob, name) || name == glob || strings.HasPrefix(name, strings.TrimSuffix(glob, "/")+"/")
-		}
-		if !slices.ContainsFunc(a.task.Paths, within) {
+		if !a.task.Names(name) {
 			out = append(out, name)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"greenward/internal/config"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -32,6 +34,13 @@ type Task struct {
 	Size       string   // free text: S, M, L
 	Extra      []Extra  // unknown keys, in the order of the file
 	Body       string   // intent, constraints, how it will be judged
+}
+
+// Names reports whether the task says that the work should be in a file.
+func (t Task) Names(file string) bool {
+	return slices.ContainsFunc(t.Paths, func(glob string) bool {
+		return config.Match(glob, file) || glob == file || strings.HasPrefix(file, strings.TrimSuffix(glob, "/")+"/")
+	})
 }
 
 // Extra is a front matter key that greenward does not know and keeps.

@@ -94,47 +94,6 @@ func (l *Lander) finish(ctx context.Context, main, settled git.Hash) (git.Hash, 
 	return main, l.clean(ctx, ended)
 }
 
-// putBack makes the branches of entries that a transaction voided before it was cut
-// short: main has moved by it, and nothing else keeps what they brought.
-func (l *Lander) putBack(ctx context.Context, main git.Hash, groups [][]journal.Decision, met bool) error {
-	for i, group := range groups {
-		if !met && i < len(groups)-1 {
-			continue // a branch that its owner took away since is not to come back
-		}
-		var updates []git.RefUpdate
-		for _, d := range group {
-			newest, _ := l.log.Find(d.Entry)
-			if d.State != journal.Requeued || newest.State != journal.Requeued || d.Onto == nil {
-				continue
-			}
-			name, _, _ := cutEntry(d.Entry)
-			ref, err := git.QueueRef(name)
-			if err != nil {
-				continue
-			}
-			at, err := l.Hub.Tip(ref)
-			if err != nil {
-				return err
-			}
-			if !at.IsZero() {
-				continue
-			}
-			moved, err := l.Hub.IsAncestor(ctx, *d.Onto, main)
-			if err != nil {
-				return err
-			}
-			if moved {
-				updates = append(updates, git.RefUpdate{Ref: ref, New: d.Head})
-			}
-		}
-		err := l.transact(ctx, updates)
-		if _, lost := errors.AsType[*git.RaceError](err); err != nil && !lost { // lost: it was pushed anew
-			return fmt.Errorf("put entries back in the queue: %w", err)
-		}
-	}
-	return nil
-}
-
 // transactions are the decisions after settled, by log commit, oldest first, and
 // whether settled was met: the log of another hub may have come in its place. They
 // are the newest ones where it was not.

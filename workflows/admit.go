@@ -2,10 +2,8 @@ package workflows
 
 import (
 	"errors"
-	"strings"
 
 	"greenward/agents"
-	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/workflows/health"
 )
@@ -64,11 +62,11 @@ func (p *Pool) working(run string) int {
 // and another open task that names it is claimed.
 func (p *Pool) meets(board agents.Board, task agents.Task, serial []string) (bool, error) {
 	for _, file := range serial {
-		if !names(task, file) {
+		if !task.Names(file) {
 			continue
 		}
 		for _, other := range board.Tasks {
-			if other.ID == task.ID || !names(other, file) {
+			if other.ID == task.ID || !other.Names(file) {
 				continue
 			}
 			claim, err := p.Claims.Read(other.ID)
@@ -84,14 +82,4 @@ func (p *Pool) meets(board agents.Board, task agents.Task, serial []string) (boo
 		}
 	}
 	return false, nil
-}
-
-// names reports whether a task says that it works in a file.
-func names(task agents.Task, file string) bool {
-	for _, glob := range task.Paths {
-		if config.Match(glob, file) || glob == file || strings.HasPrefix(file, strings.TrimSuffix(glob, "/")+"/") {
-			return true
-		}
-	}
-	return false
 }
