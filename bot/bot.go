@@ -165,7 +165,8 @@ func (b *Bot) Run(ctx context.Context) error {
 	for try, streak := 0, 0; ; {
 		// Under a storm of webhooks the looks come further apart: they are for calls, which are limited.
 		gap := b.cfg.Pause << min(streak, 3)
-		if err := b.Reconcile(ctx); err == nil {
+		err := b.Reconcile(ctx)
+		if err == nil {
 			try = 0
 		} else if ctx.Err() == nil {
 			try++
@@ -174,6 +175,9 @@ func (b *Bot) Run(ctx context.Context) error {
 		}
 		if !pause(ctx, max(gap, b.cooling()), nil) {
 			return nil
+		}
+		if err != nil {
+			continue // what woke it is still to be done
 		}
 		if streak++; len(b.wake) == 0 {
 			streak = 0

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"greenward/bot/limit"
+	"greenward/internal/hubtest"
 )
 
 // Run ends with its context, whatever it waits for.
@@ -37,4 +38,35 @@ func TestRunEndsWithItsContext(t *testing.T) {
 			t.Fatalf("%d reconciles in a pause", got)
 		}
 	})
+}
+
+// What woke a look that failed is looked at again after the pause, not a poll period
+// later.
+func TestH10FailedLookIsRepeatedSoon(t *testing.T) {
+	d := newDesk(t)
+	d.cfg.Poll, d.cfg.Now = 24*time.Hour, time.Now
+	d.restart()
+	n, head := d.pull()
+	d.gh.Fail(hubtest.Fault{Match: "GET .*/pulls", Kind: "unavailable", Times: 2})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- d.bot.Run(ctx) }()
+	d.gh.Comment(d.alice, n, "bors r+ "+head[:12])
+	d.bot.Wake()
+	for {
+		news := d.gh.News()
+		if len(d.gh.Comments(n)) == 1 {
+			break
+		}
+		select {
+		case <-news:
+		case <-time.After(time.Minute):
+			t.Fatal("nothing was said")
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	d.wantQueued("pr-1@" + head)
 }

@@ -26,13 +26,8 @@ func (h *Hub) git(ctx context.Context, args ...string) (out string, ok bool) {
 // serveGit is the repository over smart HTTP: everybody reads; a person who may write,
 // and the App where its installation may write contents, push.
 func (h *Hub) serveGit(w http.ResponseWriter, r *http.Request) {
-	_, token, _ := r.BasicAuth()
-	r.Header.Set("Authorization", "Bearer "+token)
-	h.mu.Lock()
-	by, known := h.identify(r)
-	writes := known && (by.Permission == "write" || by.Permission == "admin" || by.Permission == "maintain" || by.ID == h.robot.ID && h.rights["contents"] == "write" && h.gone == "")
-	h.mu.Unlock()
 	_, service, _ := strings.Cut(r.URL.Path, ".git/")
+	by, known, writes := h.pusher(r)
 	advertised := service == "info/refs"
 	if advertised {
 		service = r.URL.Query().Get("service")
@@ -76,6 +71,23 @@ func (h *Hub) serveGit(w http.ResponseWriter, r *http.Request) {
 		h.tb.Logf("%s: %v %s", service, err, said.String())
 	}
 	if service == "git-receive-pack" && !advertised {
-		h.pushed(r, by)
+		h.pushed(by) //nolint:contextcheck // what follows from a push goes on when who pushed has gone
 	}
+}
+
+// pusher is who asks, and whether he may push.
+func (h *Hub) pusher(r *http.Request) (by Person, known, writes bool) {
+	_, token, _ := r.BasicAuth()
+	r.Header.Set("Authorization", "Bearer "+token)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	by, known = h.identify(r)
+	switch {
+	case !known:
+	case by.ID == h.robot.ID:
+		writes = h.rights["contents"] == "write" && h.gone == "" && !h.archived
+	default:
+		writes = by.Permission == "write" || by.Permission == "admin" || by.Permission == "maintain"
+	}
+	return by, known, writes
 }

@@ -103,7 +103,8 @@ type Fault struct {
 	Kind  string // unavailable, lost-answer, cut, secondary-limit, primary-limit, unauthorized, malformed
 	Skip  int    // so many matching requests pass first
 	Times int
-	Retry int // seconds of Retry-After; 0: no such header
+	Retry int  // seconds of Retry-After; 0: no such header
+	Ours  bool // people's requests pass
 }
 
 // Hub is the stand-in. Safe for concurrent use.

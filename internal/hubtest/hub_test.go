@@ -25,8 +25,9 @@ func (w *watched) Errorf(format string, args ...any) {
 	w.faults = append(w.faults, fmt.Sprintf(format, args...))
 }
 
-func call(t *testing.T, h *Hub, token, method, path, body string) (int, string) {
+func (h *Hub) ask(t *testing.T, token, call, body string) (int, string) {
 	t.Helper()
+	method, path, _ := strings.Cut(call, " ")
 	r, err := http.NewRequestWithContext(t.Context(), method, h.URL()+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -51,10 +52,10 @@ func TestRequestsAreHeldAgainstTheDescription(t *testing.T) {
 	h := New(w, gittest.Bare(t), gittest.Host(t), time.Now)
 	alice := h.Person("alice", 3, "write")
 	h.Issue(alice, "title", "")
-	if code, _ := call(t, h, "alice-token", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":"x"}`); code != 201 || len(w.faults) != 0 {
+	if code, _ := h.ask(t, "alice-token", "POST /repos/acme/widgets/issues/1/comments", `{"body":"x"}`); code != 201 || len(w.faults) != 0 {
 		t.Fatalf("answered %d, faults %v", code, w.faults)
 	}
-	call(t, h, "alice-token", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":"x","colour":"red"}`)
+	h.ask(t, "alice-token", "POST /repos/acme/widgets/issues/1/comments", `{"body":"x","colour":"red"}`)
 	if len(w.faults) != 1 || !strings.Contains(w.faults[0], "body.colour is not described") {
 		t.Fatalf("faults: %v", w.faults)
 	}
@@ -93,7 +94,7 @@ func TestFaults(t *testing.T) {
 	h.Fail(Fault{Match: "POST .*/comments", Kind: "cut", Times: 1})
 	h.Fail(Fault{Match: "POST .*/comments", Kind: "lost-answer", Times: 1})
 	for _, text := range []string{"cut", "done"} {
-		if code, _ := call(t, h, "robot-token", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":"`+text+`"}`); code != 0 {
+		if code, _ := h.ask(t, "robot-token", "POST /repos/acme/widgets/issues/1/comments", `{"body":"`+text+`"}`); code != 0 {
 			t.Errorf("%s was answered %d", text, code)
 		}
 	}
@@ -111,7 +112,7 @@ func TestGitOverHTTP(t *testing.T) {
 	h.Person("mallory", 5, "read")
 	gittest.Git(t, dir, "update-ref", "refs/heads/topic", "refs/heads/main")
 	gittest.Commit(t, dir, "topic", "work", map[string]string{"b": "1"})
-	if code, text := call(t, h, "alice-token", "POST", "/repos/acme/widgets/pulls", `{"title":"t","head":"topic","base":"main"}`); code != 201 {
+	if code, text := h.ask(t, "alice-token", "POST /repos/acme/widgets/pulls", `{"title":"t","head":"topic","base":"main"}`); code != 201 {
 		t.Fatalf("answered %d %s", code, text)
 	}
 	clone := t.TempDir()

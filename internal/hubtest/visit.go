@@ -111,7 +111,8 @@ func (h *Hub) repository() object {
 
 // pushed brings pull requests in step with what a push moved: new heads, and those
 // that their base branch contains now, which GitHub shows as merged.
-func (h *Hub) pushed(r *http.Request, by Person) {
+func (h *Hub) pushed(by Person) {
+	ctx := h.tb.Context()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.emit("push", "", nil, by)
@@ -119,12 +120,12 @@ func (h *Hub) pushed(r *http.Request, by Person) {
 		if !i.pull || i.state != "open" {
 			continue
 		}
-		if at, ok := h.git(r.Context(), "rev-parse", "--verify", "refs/heads/"+i.branch); ok && i.branch != "" && at != i.head {
+		if at, ok := h.git(ctx, "rev-parse", "--verify", "refs/heads/"+i.branch); ok && i.branch != "" && at != i.head {
 			i.head, i.updated, h.refs[i.branch] = at, h.now(), at
 			h.point(i.number, at)
 			h.emit("pull_request", "synchronize", i, by)
 		}
-		if _, within := h.git(r.Context(), "merge-base", "--is-ancestor", i.head, "refs/heads/"+i.base); within {
+		if _, within := h.git(ctx, "merge-base", "--is-ancestor", i.head, "refs/heads/"+i.base); within {
 			i.state, i.merged, i.updated = "closed", true, h.now()
 			h.emit("pull_request", "closed", i, by)
 		}
