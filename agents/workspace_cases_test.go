@@ -185,7 +185,7 @@ echo mine >a.txt; git commit -qam second; ! git rebase -q onto >/dev/null 2>&1; 
 	}
 	kept := map[string]bool{}
 	for _, one := range saved {
-		for _, commit := range strings.Fields(w.git("rev-list", string(one.Commit), "^main")) {
+		for commit := range strings.FieldsSeq(w.git("rev-list", string(one.Commit), "^main")) {
 			kept[w.git("log", "-1", "--format=%s", commit)+": "+w.git("show", commit+":a.txt")] = true
 		}
 	}

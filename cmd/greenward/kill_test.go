@@ -135,6 +135,11 @@ type killPlace struct {
 
 func newKillPlace(t *testing.T) *killPlace {
 	t.Helper()
+	return newKillPlaceWith(t, killScript)
+}
+
+func newKillPlaceWith(t *testing.T, script modeltest.Func) *killPlace {
+	t.Helper()
 	p := &killPlace{T: t, hub: gittest.Bare(t), program: filepath.Join(t.TempDir(), "greenward")}
 	unmount(t, p.hub)
 	self, err := os.Executable()
@@ -152,7 +157,7 @@ func newKillPlace(t *testing.T) *killPlace {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := modeltest.New(modeltest.Func(killScript), modeltest.Options{Key: "sk-test"})
+	server := modeltest.New(script, modeltest.Options{Key: "sk-test"})
 	served := make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { served <- server.Serve(ctx, listener) }()
