@@ -27,19 +27,19 @@ func simple(name, args, summary, example string, act func(a *app, ctx context.Co
 }
 
 func greenCommands() []command {
-	steer := func(name, args, summary string, do func(*green.Engine, context.Context, green.Steering) error) command {
-		return simple("green "+name, args, summary, "", func(a *app, ctx context.Context, args []string) error { return a.steer(ctx, name, args, do) })
+	steer := func(name, args, summary, arg string, do func(*green.Engine, context.Context, green.Steering) error) command {
+		return simple("green "+name, args, summary, strings.TrimSpace("greenward green "+name+" "+arg), func(a *app, ctx context.Context, args []string) error { return a.steer(ctx, name, args, do) })
 	}
 	return slices.Concat(whyCommands(), []command{
 		snapshotCommand(),
 		simple("green status", "", "how far green is behind main, and why", "greenward green status --json", (*app).greenStatus),
 		logCommand(),
 		verifyCommand(),
-		steer("hold", "[REASON]", "keep green where it is until release", (*green.Engine).Hold),
-		steer("release", "", "end a hold", (*green.Engine).Release),
-		steer("exclude", "SHA", "let green leave out a commit of main", (*green.Engine).Exclude),
-		steer("include", "SHA", "take an exclude back", (*green.Engine).Include),
-		steer("policy accept", "SHA", "let the policy at SHA take the place of green's", (*green.Engine).Accept),
+		steer("hold", "[REASON]", "keep green where it is until release", "release 2.1 is being cut", (*green.Engine).Hold),
+		steer("release", "", "end a hold", "", (*green.Engine).Release),
+		steer("exclude", "SHA", "let green leave out a commit of main", "9fceb02", (*green.Engine).Exclude),
+		steer("include", "SHA", "take an exclude back", "9fceb02", (*green.Engine).Include),
+		steer("policy accept", "SHA", "let the policy at SHA take the place of green's", "main", (*green.Engine).Accept),
 		simple("green rollback", "TO", "make a new green with the tree of promotion TO, and hold it", "greenward green rollback green~1", (*app).rollback),
 		staleCommand(),
 	})
@@ -108,7 +108,7 @@ func (a *app) snapshot(ctx context.Context, watch bool, name string) error {
 }
 
 func showSnapshot(w io.Writer, r green.Result) {
-	line(w, "snapshot %s: %s%s, %d check runs", r.Snapshot.Short(), r.Verdict, repaired(r), r.Runs)
+	line(w, "snapshot %s: %s%s, %s", r.Snapshot.Short(), r.Verdict, repaired(r), many(r.Runs, "check run"))
 	for _, c := range r.Culprits {
 		line(w, "culprit  %s %s (check %s, %s)", c.Commit.Short(), c.Subject, c.Check, c.Kind)
 	}
@@ -145,7 +145,7 @@ func (a *app) greenStatus(ctx context.Context, args []string) error {
 		return err
 	}
 	return a.print(s, func(w io.Writer) {
-		line(w, "green is %d commits and %s behind main", s.Behind, time.Duration(s.LagSeconds)*time.Second)
+		line(w, "green is %s and %s behind main", many(s.Behind, "commit"), time.Duration(s.LagSeconds)*time.Second)
 		showCauses(w, s.Cause)
 		if s.Hold != nil {
 			line(w, "held: %s", *s.Hold)
@@ -389,7 +389,7 @@ func (a *app) watchStale(ctx context.Context, after time.Duration) error {
 	}
 	stale := lag.For(a.now()) > after
 	if err := a.print(map[string]any{"stale": stale, "behind": lag.Behind, "lag_seconds": int64(lag.For(a.now()).Seconds()), "green": lag.Green, "main": lag.Main}, func(w io.Writer) {
-		line(w, "green is %d commits and %s behind main; %s is allowed", lag.Behind, lag.For(a.now()), after)
+		line(w, "green is %s and %s behind main; %s is allowed", many(lag.Behind, "commit"), lag.For(a.now()), after)
 	}); err != nil {
 		return err
 	}

@@ -38,10 +38,10 @@ func (a *app) greenWhy(ctx context.Context, args []string) error {
 		return err
 	}
 	return a.print(y, func(w io.Writer) {
-		line(w, "green is %d commits and %s behind main", y.Behind, time.Duration(y.LagSeconds)*time.Second)
+		line(w, "green is %s and %s behind main", many(y.Behind, "commit"), time.Duration(y.LagSeconds)*time.Second)
 		showCauses(w, y.Cause)
 		if y.Blocker != nil {
-			line(w, "%s alone holds back %d commits", *y.Blocker, y.Blocks)
+			line(w, "%s alone holds back %s", *y.Blocker, many(y.Blocks, "commit"))
 		}
 		if y.Detail != nil {
 			line(w, "%s", *y.Detail)

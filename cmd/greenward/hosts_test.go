@@ -24,7 +24,7 @@ func (p *killPlace) process(host proc.Host, args ...string) *process {
 	one := &process{ended: make(chan struct{}), problems: &bytes.Buffer{}}
 	var err error
 	one.Process, err = proc.Start(p.Context(), proc.Command{
-		Name: p.program, Args: args, Dir: p.TempDir(), Stderr: one.problems, Timeout: 4 * time.Minute,
+		Name: p.program, Args: args, Dir: p.TempDir(), Stderr: one.problems, Timeout: 15 * time.Minute,
 		Env: host.Only("PATH", "HOME", "TMPDIR", "GOCACHE", "GOPATH", "XDG_CACHE_HOME", "OPENAI_BASE_URL", "OPENAI_API_KEY", "GREENWARD_WORKER_TOKEN", "GREENWARD_HUB_TOKEN"),
 	})
 	if err != nil {

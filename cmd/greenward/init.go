@@ -100,7 +100,7 @@ func (a *app) writePolicy(ctx context.Context, top string, text []byte, files []
 			line(w, "  %-8s %s", c.Name, c.Run)
 		}
 		if len(names) == 0 {
-			line(w, "  no checks were found: add one, or nothing can be called green")
+			line(w, "  no checks were found, so it says `checks: none`: green is then whatever merges; add one")
 		}
 		if !slices.Contains(files, ".gitattributes") {
 			line(w, "put `tasks/ export-ignore` into .gitattributes, so that archives leave the task files out")

@@ -131,7 +131,7 @@ func (c *throng) working(run *process) []int {
 // until polls a state that other processes bring about.
 func (c *throng) until(run *process, what string, reached func() bool) {
 	c.Helper()
-	ctx, stop := context.WithTimeout(c.Context(), 4*time.Minute)
+	ctx, stop := context.WithTimeout(c.Context(), 12*time.Minute)
 	defer stop()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -140,7 +140,7 @@ func (c *throng) until(run *process, what string, reached func() bool) {
 		case <-run.ended:
 			c.Fatalf("the run ended before %s:\n%s", what, run.problems)
 		case <-ctx.Done():
-			c.Fatalf("no %s in 4 minutes:\n%s", what, run.problems)
+			c.Fatalf("no %s in 12 minutes:\n%s", what, run.problems)
 		case <-tick.C:
 		}
 	}

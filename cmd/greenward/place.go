@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"greenward/green"
@@ -217,3 +219,23 @@ func null(s *string) string {
 }
 
 func line(w io.Writer, format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+
+// many is a number of things, in words for a person.
+func many(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// outcomes counts hand-offs by how they ended, in words for a person.
+func outcomes(counts map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[name], name))
+	}
+	if len(parts) == 0 {
+		return "no hand-offs"
+	}
+	return "handed off " + strings.Join(parts, ", ")
+}

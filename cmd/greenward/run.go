@@ -205,7 +205,7 @@ func repaired(g green.Result) string {
 
 func showSummary(w io.Writer, s workflows.Summary) {
 	line(w, "run %s: %s", s.Run, s.State)
-	line(w, "landed %d, ejected %d, hand-offs %v", s.Landed, s.Ejected, s.Handoffs)
+	line(w, "landed %d, ejected %d, %s", s.Landed, s.Ejected, outcomes(s.Handoffs))
 	if s.Green != nil {
 		line(w, "green is %s", s.Green.Short())
 	}

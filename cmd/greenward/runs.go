@@ -77,10 +77,10 @@ func (a *app) listRuns(ctx context.Context) error {
 			if r.Started != nil {
 				started = r.Started.Format(time.DateTime)
 			}
-			line(w, "%-8s %-40s %s  %d open, hand-offs %v  %s", r.State, r.Run, started, r.Open, r.Handoffs, r.Goal)
+			line(w, "%-8s %-40s %s  %d open, %s  %s", r.State, r.Run, started, r.Open, outcomes(r.Handoffs), r.Goal)
 			showHealth(w, r.Health)
 		}
-		line(w, "%d runs", len(runs))
+		line(w, "%s", many(len(runs), "run"))
 	})
 }
 

@@ -260,7 +260,7 @@ func (a *app) topOnce(p *place, run string, anew bool) error {
 		}
 		for _, r := range runs {
 			if run == "" || r.Run == run {
-				line(w, "%-8s %-40s %d open, hand-offs %v", r.State, r.Run, r.Open, r.Handoffs)
+				line(w, "%-8s %-40s %d open, %s", r.State, r.Run, r.Open, outcomes(r.Handoffs))
 				showHealth(w, r.Health)
 			}
 		}
@@ -268,7 +268,7 @@ func (a *app) topOnce(p *place, run string, anew bool) error {
 			line(w, "%-12s %-8s %-44s %4d replies %9d tokens%s  %8s  %s", l.Agent, l.State, l.Task, l.Replies, l.Tokens, dollars(l.USD),
 				a.now().Sub(l.Last).Round(time.Second), l.Doing)
 		}
-		line(w, "%d agents", len(lines))
+		line(w, "%s", many(len(lines), "agent"))
 	})
 }
 
