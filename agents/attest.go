@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"greenward/green/accept"
 	"greenward/internal/git"
 )
 
@@ -80,12 +81,8 @@ func (a *assignment) outside(paths []string) []string {
 	return out
 }
 
-// assertions is what a test asserts with, in the usual languages.
-const assertions = `\b(assert|require|expect|should)\w*[.(! ]|\b[tb]b?\.(Error|Fatal)f?\(|\b[tb]\.Fail(Now)?\(|\b(EXPECT|ASSERT)_\w+\(|\bself\.assert\w+\(`
-
 // weakened flags tests that were deleted, skipped or assert less than before.
 func (a *assignment) weakened(paths []string) error {
-	asserts := weakening{pattern: regexp.MustCompile(assertions), says: "asserts less than before"}
 	deleted := 0
 	for _, name := range paths {
 		before, after, err := a.versions(name)
@@ -93,17 +90,14 @@ func (a *assignment) weakened(paths []string) error {
 			return err
 		}
 		if after == nil {
-			if isTest(name) {
+			if accept.IsTest(name) {
 				deleted++
 				a.flag("test file %q is deleted", name)
 			}
 			continue
 		}
-		for _, rule := range append(weakenings(), asserts) {
-			was, is := rule.count(before), rule.count(after)
-			if is > was && rule.more || is < was && !rule.more && isTest(name) {
-				a.flag("%q %s (%d → %d)", name, rule.says, was, is)
-			}
+		for _, w := range accept.Weakened(name, before, after) {
+			a.flag("%q %s (%d → %d)", name, w.Says, w.Was, w.Is)
 		}
 	}
 	if more := len(a.flags) - maxFlags; more > 0 {
@@ -111,6 +105,9 @@ func (a *assignment) weakened(paths []string) error {
 	}
 	return nil
 }
+
+// maxAttested bounds the files that are looked into.
+const maxAttested = 1 << 20
 
 // versions is a file before and after the work; nil where it is not there. Files
 // that are no text of a usual length are empty: nothing is to be seen in them.
@@ -127,7 +124,7 @@ func (a *assignment) versions(name string) (before, after []byte, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if len(data) > maxFixFile {
+		if len(data) > maxAttested {
 			data = nil
 		}
 		*one.into = append([]byte{}, data...)

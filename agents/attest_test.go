@@ -30,7 +30,7 @@ func TestA29WeakenedTestsAreFlagged(t *testing.T) {
 	h := w.handoff(ending.Landed)
 	flags := strings.Join(h.Flags, "\n")
 	for _, want := range []string{
-		`"a_test.go" skips a test that was not skipped before (0 → 1)`, `"a_test.go" asserts less than before (2 → 0)`,
+		`"a_test.go" skips a test that was not skipped before (0 → 1)`, `"a_test.go" has fewer assertions than before (2 → 0)`,
 		`test file "b_test.py" is deleted`, "no command was run after the last change",
 	} {
 		if !strings.Contains(flags, want) {

@@ -15,6 +15,7 @@ import (
 	"greenward/agents/model"
 	"greenward/agents/prompts"
 	"greenward/green"
+	"greenward/green/accept"
 	"greenward/internal/git"
 )
 
@@ -48,9 +49,11 @@ const fixupRun = "green"
 func (f *Fixup) Fix(ctx context.Context, in green.FixInput) (result green.FixResult, err error) {
 	ctx = zerolog.Ctx(ctx).With().Str("agent", f.Agent).Logger().WithContext(ctx)
 	by := harness(f.Now())
-	base, err := f.Repo.WriteCommit(git.CommitInput{
-		Tree: in.Tree, Parents: []git.Hash{in.Commit}, Author: by, Committer: by, Message: "the tree to mend\n",
-	})
+	commit := git.CommitInput{Tree: in.Tree, Author: by, Committer: by, Message: "the tree to mend\n"}
+	if !in.Hidden {
+		commit.Parents = []git.Hash{in.Commit}
+	}
+	base, err := f.Repo.WriteCommit(commit)
 	if err != nil {
 		return result, fmt.Errorf("mend %s: %w", in.Commit.Short(), err)
 	}
@@ -60,7 +63,9 @@ func (f *Fixup) Fix(ctx context.Context, in green.FixInput) (result green.FixRes
 	}
 	defer func() { err = errors.Join(err, ws.Remove()) }()
 	r := &repair{Fixup: f, in: in, base: base, ws: ws}
-	if err := r.converse(ctx); err != nil {
+	err = r.converse(ctx)
+	result.Refused = r.refused
+	if err != nil {
 		return result, fmt.Errorf("mend %s: %w", in.Commit.Short(), err)
 	}
 	tree, err := r.transplant(ctx)
@@ -68,7 +73,7 @@ func (f *Fixup) Fix(ctx context.Context, in green.FixInput) (result green.FixRes
 		return result, fmt.Errorf("mend %s: %w", in.Commit.Short(), err)
 	}
 	zerolog.Ctx(ctx).Info().Str("commit", string(in.Commit)).Msg("repair proposed")
-	return green.FixResult{Tree: tree, Summary: r.summary, Agent: f.Agent, Model: r.model}, nil
+	return green.FixResult{Tree: tree, Summary: r.summary, Agent: f.Agent, Model: r.model, Refused: r.refused}, nil
 }
 
 // repair is one fixup agent at one tree.
@@ -82,6 +87,7 @@ type repair struct {
 	summary string
 	gaveUp  string
 	model   string
+	refused []accept.Refusal // rules that proposals broke
 }
 
 func (r *repair) converse(ctx context.Context) (err error) {
@@ -149,6 +155,12 @@ func (r *repair) describe(ctx context.Context) (string, error) {
 			b.WriteString("```\n" + clip(failing.Output, 12<<10) + "\n```\n")
 		} else {
 			b.WriteString("Its output was not kept; run it.\n")
+		}
+	}
+	if len(r.in.Refused) > 0 {
+		b.WriteString("\nEarlier repairs of this were refused:\n")
+		for _, why := range r.in.Refused[:min(len(r.in.Refused), 10)] {
+			b.WriteString("- " + git.OneLine(why) + "\n")
 		}
 	}
 	for _, culprit := range r.in.Culprits[:min(len(r.in.Culprits), 3)] {

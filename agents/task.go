@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"greenward/internal/config"
+	"greenward/green/accept"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -38,9 +38,7 @@ type Task struct {
 
 // Names reports whether the task says that the work should be in a file.
 func (t Task) Names(file string) bool {
-	return slices.ContainsFunc(t.Paths, func(glob string) bool {
-		return config.Match(glob, file) || glob == file || strings.HasPrefix(file, strings.TrimSuffix(glob, "/")+"/")
-	})
+	return accept.Covers(t.Paths, file)
 }
 
 // Extra is a front matter key that greenward does not know and keeps.

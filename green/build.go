@@ -299,6 +299,9 @@ func (c *cycle) read(report verify.Report, ids []string) []Seen {
 			continue // not reported: the core waits for it
 		}
 		o := report.Outcomes[at]
+		if o.Each != nil {
+			c.tested[string(report.Tree)+" "+id] = o.Each
+		}
 		if o.Verdict != verify.Passed && (o.Output != "" || c.outputs[id].Check == "") {
 			c.outputs[id] = o
 		}
@@ -312,101 +315,6 @@ func (c *cycle) read(report verify.Report, ids []string) []Seen {
 		seen = append(seen, one)
 	}
 	return seen
-}
-
-// mend answers Mend: it asks the agent and takes its patch, or says why not.
-func (c *cycle) mend(ctx context.Context, s State, m Mend) (Event, error) {
-	b, err := c.build(ctx, m.Cand)
-	if err != nil {
-		return nil, err
-	}
-	if b.broken != nil {
-		return NotMended{b.broken.Why}, nil
-	}
-	bare, err := c.repo.WithoutTasks(b.tree)
-	if err != nil {
-		return nil, fmt.Errorf("strip tasks/: %w", err)
-	}
-	in := FixInput{Commit: c.main, Tree: bare, Culprits: m.Culprits, Protected: c.own.Green.Protected}
-	for _, id := range m.Failing {
-		out := c.outputs[id]
-		out.Check, out.Verdict = c.needs[id].Check.Name, verify.Failed
-		in.Failing = append(in.Failing, out)
-		in.Checks = append(in.Checks, c.needs[id].Check)
-	}
-	if len(in.Checks) > 0 {
-		in.Check = in.Checks[0]
-	}
-	fix, err := c.e.Fixer.Fix(ctx, in)
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("mend %s: %w", c.main.Short(), ctx.Err())
-	}
-	if err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("commit", string(c.main)).Msg("repair refused")
-		return NotMended{git.OneLine(err.Error())}, nil
-	}
-	return c.takePatch(ctx, b, bare, fix, s)
-}
-
-// takePatch checks what a patch touches and stores it as a commit on the tree
-// that it mends.
-func (c *cycle) takePatch(ctx context.Context, b built, bare git.Hash, fix FixResult, s State) (Event, error) {
-	mended, err := c.repo.WithoutTasks(fix.Tree)
-	if errors.Is(err, git.ErrNotFound) {
-		return NotMended{"its tree is not in the hub"}, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the patch: %w", err)
-	}
-	if mended == bare {
-		return NotMended{"it changes nothing"}, nil
-	}
-	paths, err := c.repo.ChangedPaths(ctx, bare, mended)
-	if err != nil {
-		return nil, fmt.Errorf("read the patch: %w", err)
-	}
-	for _, path := range paths {
-		if c.isProtected(path) {
-			return NotMended{fmt.Sprintf("it touches %q, which is protected", path)}, nil
-		}
-	}
-	tree, err := c.repo.WithTasksOf(mended, c.main)
-	if err != nil {
-		return nil, fmt.Errorf("put tasks/ back: %w", err)
-	}
-	by := c.e.identity()
-	message := git.Message{Subject: "mend"}
-	message.Trailers = agentTrailers(message.Trailers, fix)
-	if text := git.OneLine(fix.Summary); text != "" {
-		message.Subject = clip(text, 72)
-	}
-	commit, err := c.repo.WriteCommit(git.CommitInput{
-		Tree: tree, Parents: []git.Hash{b.commit}, Author: by, Committer: by, Message: message.String(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("store the patch: %w", err)
-	}
-	f := Fix{Kind: RepairAgent, Commit: commit, From: s.last(), Culprits: s.guilty()}
-	if len(s.left) > 0 {
-		f.Check = s.left[0]
-	}
-	return Mended{f}, nil
-}
-
-// isProtected holds for the policy's globs, and always for the policy itself.
-func (c *cycle) isProtected(path string) bool {
-	return path == config.File || path == config.FallbackFile ||
-		slices.ContainsFunc(c.own.Green.Protected, func(glob string) bool { return config.Match(glob, path) })
-}
-
-func agentTrailers(t git.Trailers, fix FixResult) git.Trailers {
-	if agent := git.OneLine(fix.Agent); agent != "" {
-		t = t.With("Agent", agent)
-	}
-	if model := git.OneLine(fix.Model); model != "" {
-		t = t.With("Model", model)
-	}
-	return t
 }
 
 func clip(s string, n int) string {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"greenward/green/accept"
 	"greenward/internal/git"
 	"greenward/internal/verify"
 )
@@ -50,6 +51,7 @@ type State struct {
 	Culprits []Culprit
 	Alerts   []string
 	Runs     int
+	Refused  []accept.Refusal // rules that patches of the fixup agent broke
 
 	goal     goal
 	cand     Candidate
@@ -100,9 +102,12 @@ func (s State) Step(e Event, _ time.Time) (State, []Effect) {
 		return s.unbuilt(e)
 	case Mended:
 		s.Fixes = append(slices.Clip(s.Fixes), e.Fix)
+		s.Refused = append(slices.Clip(s.Refused), e.Refused...)
 		return s.assess(goalMended, s.head())
+	case Accepted:
+		return s.accepted(e)
 	case NotMended:
-		return s.notMended(e.Why)
+		return s.notMended(e)
 	case Recalled:
 		return s.frontier(e)
 	case Vetted:
@@ -300,13 +305,14 @@ func (s State) assessed(failed, open []string) (State, []Effect) {
 		if s.goal == goalSnapshot && s.In.Must {
 			return s.carry()
 		}
+		if s.goal == goalMended {
+			return s, []Effect{Accept{Cand: s.cand, Failing: s.left, Expected: s.all}}
+		}
 		return s.promote()
 	}
 	switch s.goal { //nolint:exhaustive // the other goals never get here, or go on below
 	case goalMended:
-		s.Fixes = s.Fixes[:len(s.Fixes)-1]
-		s.Alerts = append(s.Alerts, "repair-failed: the agent's patch does not pass "+strings.Join(failed, ", "))
-		return s.repair()
+		return s.refusePatch(s.unpassed(failed))
 	case goalConstructed:
 		return s.notConstructed("the constructed tree does not pass " + strings.Join(append(failed, open...), ", "))
 	case goalPrefix:

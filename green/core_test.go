@@ -79,7 +79,9 @@ func (m *model) answer(e Effect) Event {
 	case Explain:
 		return Explained{Drop: e.At}
 	case Mend:
-		return Mended{Fix{Kind: RepairAgent, Commit: hash(1000), From: m.n, Culprits: e.Culprits}}
+		return Mended{Fix: Fix{Kind: RepairAgent, Commit: hash(1000), From: m.n, Culprits: e.Culprits}}
+	case Accept:
+		return Accepted{Ran: 1}
 	case Recall:
 		return m.recall()
 	case Vet:
@@ -277,6 +279,8 @@ func describeEffect(s State, e Effect) string {
 		return fmt.Sprintf("widen c%d", e.Fix.From)
 	case Mend:
 		return "mend " + place(e.Cand)
+	case Accept:
+		return "accept " + place(e.Cand)
 	case Promote:
 		return fmt.Sprintf("promote %s, repair %s, contained c%d", place(e.Cand), e.Repair, s.Contained(e.Cand))
 	case Hold:

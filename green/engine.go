@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"greenward/green/accept"
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/journal"
-	"greenward/internal/proc"
 	"greenward/internal/verify"
 )
 
@@ -45,12 +43,18 @@ type FixInput struct {
 	Check     config.Check     // the first of them
 	Culprits  []git.Hash       // commits of main that brought the failure, where known
 	Protected []string         // globs that a patch must not touch
+	Runs      []string         // commands of all checks: a patch must not touch the files that they run
+	Hidden    bool             // something is not in Tree: the history that has it is not to be shown either
+	Refused   []string         // why earlier patches were refused
 }
 
 // FixResult is a patch as a whole tree.
 type FixResult struct {
 	Tree                  git.Hash // tasks/ in it is ignored
 	Summary, Agent, Model string
+	// Refused are the rules that proposals broke which the agent was told of; it counts
+	// with an error too.
+	Refused []accept.Refusal
 }
 
 // Engine runs green's cycles on a hub. Its methods may be called at the same
@@ -81,8 +85,9 @@ type Result struct {
 	Runs     int                 `json:"runs"`     // check runs made by this cycle
 	Hold     *string             `json:"hold"`     // the reason, in one word
 	Alerts   []string            `json:"alerts"`
-	Action   string              `json:"action"` // promoted, hold, wait or none
-	Detail   *string             `json:"detail"` // the reason in a sentence
+	Action   string              `json:"action"`  // promoted, hold, wait or none
+	Detail   *string             `json:"detail"`  // the reason in a sentence
+	Refused  []accept.Refusal    `json:"refused"` // rules that patches of the fixup agent broke
 
 	early bool // a frontier was promoted: there is more to do
 }
@@ -103,12 +108,12 @@ func (e *Engine) Cycle(ctx context.Context) (result Result, err error) {
 	if e.Hub.IsShallow() {
 		return Result{}, fmt.Errorf("judge a snapshot: %w: a shallow repository cannot tell which commit came first; run git fetch --unshallow", git.ErrUnsupported)
 	}
-	release, err := e.lock()
-	if errors.Is(err, proc.ErrLocked) {
-		return e.busy()
-	}
+	release, free, err := e.Hub.TryLock("green")
 	if err != nil {
 		return Result{}, err
+	}
+	if !free {
+		return e.busy()
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	diary, err := e.begin()
@@ -122,14 +127,6 @@ func (e *Engine) Cycle(ctx context.Context) (result Result, err error) {
 		result.Alerts = append(result.Alerts, e.stale(ctx)...)
 	}
 	return result, diary.end()
-}
-
-func (e *Engine) lock() (func() error, error) {
-	dir := filepath.Join(e.Hub.State(), "lock")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the lock directory: %w", err)
-	}
-	return proc.Lock(filepath.Join(dir, "green"))
 }
 
 // busy is the document of a cycle that another one made needless.
@@ -249,6 +246,9 @@ func (c *cycle) do(ctx context.Context, s State, effect Effect) (Event, *Result,
 	case Mend:
 		event, err := c.mend(ctx, s, f)
 		return event, nil, err
+	case Accept:
+		event, err := c.accept(ctx, s, f)
+		return event, nil, err
 	case Recall:
 		event, err := c.recall()
 		return event, nil, err
@@ -278,7 +278,7 @@ func (c *cycle) do(ctx context.Context, s State, effect Effect) (Event, *Result,
 func (c *cycle) result(s State, action, detail string) Result {
 	r := Result{
 		Snapshot: c.main, Verdict: s.Verdict, Repair: RepairNone, Action: action,
-		Culprits: c.blame(s.Culprits), Runs: s.Runs, Alerts: slices.Clone(s.Alerts),
+		Culprits: c.blame(s.Culprits), Runs: s.Runs, Alerts: slices.Clone(s.Alerts), Refused: slices.Clone(s.Refused),
 	}
 	if action == ActionNone && c.last != nil && c.last.Snapshot == c.main {
 		r.Verdict = c.lastVerdict()
@@ -306,6 +306,9 @@ func (r *Result) fill(w *world) {
 	}
 	if r.Repairs == nil {
 		r.Repairs = []string{}
+	}
+	if r.Refused == nil {
+		r.Refused = []accept.Refusal{}
 	}
 	if r.Alerts == nil {
 		r.Alerts = []string{}

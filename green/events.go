@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"greenward/green/accept"
 	"greenward/internal/git"
 	"greenward/internal/verify"
 )
@@ -84,6 +85,7 @@ type Frozen struct {
 	Must     bool           // a person asked for one of them
 	Repair   []string       // in the order to try
 	Fixer    bool           // an agent can be asked
+	HoldOut  []string       // checks that the agent is not shown
 	Slots    int            // runs at the same time; 0: one
 	Held     string         // why a person holds green
 	Refused  string         // why the remote takes nothing
@@ -171,10 +173,23 @@ type Unbuilt struct {
 }
 
 // Mended answers Mend.
-type Mended struct{ Fix Fix }
+type Mended struct {
+	Fix     Fix
+	Refused []accept.Refusal // proposals of the agent before this one
+}
 
 // NotMended answers Mend where no patch came.
-type NotMended struct{ Why string }
+type NotMended struct {
+	Why     string
+	Refused []accept.Refusal // the rules that its proposals broke
+}
+
+// Accepted answers Accept: the rules that the patch breaks; none: it may be green.
+type Accepted struct {
+	Refused []accept.Refusal
+	Seen    []Seen // all that is known of the expected checks now
+	Ran     int
+}
 
 // Recalled answers Recall: the place of the newest commit that existing evidence
 // accepts, or 0.
@@ -196,6 +211,7 @@ func (Constructed) event() {}
 func (Explained) event()   {}
 func (Probed) event()      {}
 func (Recalled) event()    {}
+func (Accepted) event()    {}
 func (Vetted) event()      {}
 func (Widened) event()     {}
 func (Opened) event()      {}
@@ -251,6 +267,14 @@ type Mend struct {
 	Culprits []git.Hash
 }
 
+// Accept asks whether an agent's patch, the last fix of a candidate that passed its
+// whole expected set, breaks a rule of package accept.
+type Accept struct {
+	Cand     Candidate
+	Failing  []string // checks that failed before it
+	Expected []string // checks that the candidate passed
+}
+
 // Promote ends the cycle with a new green.
 type Promote struct {
 	Cand   Candidate
@@ -296,6 +320,7 @@ func (Recall) effect()    {}
 func (Vet) effect()       {}
 func (Widen) effect()     {}
 func (Judge) effect()     {}
+func (Accept) effect()    {}
 func (Mend) effect()      {}
 func (Promote) effect()   {}
 func (Hold) effect()      {}

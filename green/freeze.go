@@ -41,6 +41,7 @@ type cycle struct {
 	place   map[git.Hash]int // of main's commits in the line
 	diary   *diary
 	outputs map[string]verify.Outcome // the last failure that was seen, with its output
+	tested  map[string]verify.Counts  // by tree and check: the tests of runs of this cycle
 }
 
 // read reads the refs, without judging anything.
@@ -130,7 +131,7 @@ func (e *Engine) freeze(ctx context.Context) (*cycle, error) {
 	}
 	c := &cycle{
 		world: w, e: e, repo: e.Hub.Repo, session: merge.New(e.Hub.Repo),
-		needs: map[string]demand{}, built: map[string]built{}, outputs: map[string]verify.Outcome{},
+		needs: map[string]demand{}, built: map[string]built{}, outputs: map[string]verify.Outcome{}, tested: map[string]verify.Counts{},
 	}
 	c.frozen = Frozen{Snapshot: w.main, Fixer: e.Fixer != nil, Born: map[string]int{}}
 	if w.controls.Hold != nil {
@@ -215,6 +216,9 @@ func (c *cycle) freezePolicy() error {
 	}
 	for _, d := range demands(own, c.rules) {
 		c.needs[d.ID] = d
+		if d.Check.HoldOut {
+			c.frozen.HoldOut = append(c.frozen.HoldOut, d.ID)
+		}
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ func TestG46AgentsMayNotTouchWhatJudgesThem(t *testing.T) {
 		before := p.tip("refs/heads/green")
 		p.breaks("bad", "test")
 		r := p.cycle()
-		if r.Promoted || *r.Hold != green.ReasonRed || m.calls == 0 || !containsText(r.Alerts, "which is protected") || p.tip("refs/heads/green") != before || p.tip("refs/heads/queue/") != "" {
+		if r.Promoted || *r.Hold != green.ReasonRed || m.calls == 0 || !containsText(r.Alerts, "is protected and must stay") || p.tip("refs/heads/green") != before || p.tip("refs/heads/queue/") != "" {
 			t.Errorf("%s: got %+v after %d calls, want the patch refused", path, r, m.calls)
 		}
 	}

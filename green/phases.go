@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"greenward/internal/proc"
 )
 
 // Phase is when a cycle began to spend its time on one cause of lag.
@@ -94,8 +92,8 @@ func (e *Engine) present() ([]Phase, bool, error) {
 	if err != nil || len(phases) == 0 {
 		return nil, false, err
 	}
-	release, err := proc.Lock(filepath.Join(e.Hub.State(), "lock", "green"))
-	if errors.Is(err, proc.ErrLocked) {
+	release, free, err := e.Hub.TryLock("green")
+	if err == nil && !free {
 		return phases, true, nil
 	}
 	if err == nil {
@@ -116,7 +114,7 @@ func phase(s State, effect Effect) string {
 		}
 	case Probe, Explain:
 		return CauseSearching
-	case Mend, Vet, Widen, Construct:
+	case Mend, Accept, Vet, Widen, Construct:
 		return CauseRed
 	case Recall, Promote, Hold, Wait, Rest:
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"greenward/green/accept"
 	"greenward/internal/git"
 	"greenward/internal/journal"
 	"greenward/internal/verify"
@@ -37,6 +38,8 @@ type Line struct {
 	Phases []Phase  `json:"phases,omitempty"` // what the cycle spent its time on
 	Offers []Offer  `json:"offers,omitempty"` // the repairs in this promotion's tree, or that main is asked to take meanwhile
 	Awaits []string `json:"awaits,omitempty"` // checks that the forge had not reported on the snapshot
+
+	Refused []accept.Refusal `json:"refused,omitempty"` // rules that patches of the fixup agent broke
 }
 
 // Offer is a repair that green holds and main is asked to take.
@@ -106,7 +109,7 @@ func (c *cycle) line(state string, s State) Line {
 		Excluded: []journal.Exclusion{}, Repairs: []string{}, Runs: s.Runs, At: c.e.Now().UTC(), By: c.e.by(),
 	}
 	line.Phases, c.diary.phases = c.diary.phases, nil
-	line.Awaits = c.awaits(s)
+	line.Awaits, line.Refused = c.awaits(s), s.Refused
 	if !c.green.IsZero() {
 		line.Green = &c.green
 	}

@@ -102,8 +102,9 @@ func (s State) guilty() []git.Hash {
 	return all
 }
 
-func (s State) notMended(why string) (State, []Effect) {
-	s.Alerts = append(s.Alerts, "repair-failed: the agent gave no patch: "+why)
+func (s State) notMended(e NotMended) (State, []Effect) {
+	s.Refused = append(slices.Clip(s.Refused), e.Refused...)
+	s.Alerts = append(s.Alerts, "repair-failed: the agent gave no patch: "+e.Why)
 	return s.repair()
 }
 

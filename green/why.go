@@ -29,6 +29,7 @@ type Why struct {
 	Detail     *string          `json:"detail"`  // the last cycle's word on it
 	Action     string           `json:"action"`  // the cheapest thing to do next
 	Commit     *Place           `json:"commit"`  // of the commit that was asked about
+	Refused    map[string]int   `json:"refused"` // how often patches of the fixup agent broke each rule, over the whole log
 }
 
 // Where a commit of main stands towards green.
@@ -68,6 +69,12 @@ func (e *Engine) Why(ctx context.Context, commit git.Hash) (Why, error) {
 		out.Blocker, out.Blocks = &blocker, s.Behind
 	}
 	out.Action = s.action(w, line)
+	out.Refused = map[string]int{}
+	for _, l := range w.log {
+		for _, r := range l.Refused {
+			out.Refused[r.Rule]++
+		}
+	}
 	if commit.IsZero() {
 		return out, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -45,6 +46,9 @@ func (a *app) greenWhy(ctx context.Context, args []string) error {
 		}
 		if y.Detail != nil {
 			line(w, "%s", *y.Detail)
+		}
+		for _, rule := range slices.Sorted(maps.Keys(y.Refused)) {
+			line(w, "patches of agents refused: %s, %d times", rule, y.Refused[rule])
 		}
 		line(w, "next: %s", y.Action)
 		if y.Commit != nil {

@@ -66,6 +66,9 @@ func killScript(r modeltest.Request) modeltest.Reply {
 	if r.Offers("exec_command") {
 		return codexScript(r)
 	}
+	if r.Offers("submit_fix") {
+		return mendScript(r)
+	}
 	line, _, _ := strings.Cut(r.FirstUser(), "\n")
 	_, title, _ := strings.Cut(line, ": ")
 	kind, name, _ := strings.Cut(title, " ")
@@ -84,6 +87,18 @@ func killScript(r modeltest.Request) modeltest.Reply {
 		return edit
 	}
 	return use("hand_off", map[string]any{"outcome": "done", "summary": title})
+}
+
+// mendScript plays a fixup agent that does what the file trick says, and gives up where
+// that is refused.
+func mendScript(r modeltest.Request) modeltest.Reply {
+	switch r.Turns() {
+	case 0:
+		return modeltest.Use(modeltest.NewCall("shell", map[string]any{"command": "sh trick"}))
+	case 1:
+		return modeltest.Use(modeltest.NewCall("submit_fix", map[string]any{"summary": "as the file says"}))
+	}
+	return modeltest.Use(modeltest.NewCall("give_up", map[string]any{"reason": "no other way"}))
 }
 
 // codexScript does the same as killScript with the shell of codex.

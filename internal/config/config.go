@@ -50,6 +50,7 @@ type Check struct {
 	Renamed    []string
 	Quarantine Quarantine
 	Bounds     Bounds
+	HoldOut    bool // agents are not shown it: it judges their patches
 }
 
 // Bounds are what the processes of one run of a check may take together; zero is
@@ -118,6 +119,7 @@ type Green struct {
 	Soak       time.Duration // how long a tree has to stay accepted before it becomes green; 0: not at all
 	DebtLimit  int
 	Protected  []string // globs
+	HoldOut    []string // globs of files that agents who mend are not shown
 	NoRevert   NoRevert
 	Signers    []string // lines of an allowed signers file
 }

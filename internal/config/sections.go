@@ -111,6 +111,7 @@ func (r *reader) check(n *yaml.Node, key string) (Check, bool) {
 		"required":   scalar(r, &k.Required, boolean),
 		"history":    scalar(r, &k.History, boolean),
 		"sandbox":    scalar(r, &k.Sandbox, boolean),
+		"hold_out":   scalar(r, &k.HoldOut, boolean),
 		"remote":     scalar(r, &k.Remote, text),
 		"renamed":    list(r, &k.Renamed, text),
 		"quarantine": func(n *yaml.Node, key string) { r.quarantine(n, key, &k.Quarantine) },
@@ -215,6 +216,7 @@ func (r *reader) green(n *yaml.Node, key string, g *Green) {
 		"soak":        scalar(r, &g.Soak, duration),
 		"debt_limit":  scalar(r, &g.DebtLimit, within(0, 1_000_000)),
 		"protected":   list(r, &g.Protected, glob),
+		"hold_out":    list(r, &g.HoldOut, glob),
 		"no_revert": func(n *yaml.Node, key string) {
 			r.object(n, key, fields{"authors": list(r, &g.NoRevert.Authors, text), "paths": list(r, &g.NoRevert.Paths, glob)})
 		},

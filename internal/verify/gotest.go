@@ -25,6 +25,12 @@ type goEvent struct {
 	Action, Package, ImportPath, Test, Output string
 }
 
+// top names the test of an event, or the one that its subtest belongs to.
+func (e goEvent) top() string {
+	test, _, _ := strings.Cut(e.Test, "/")
+	return e.Package + "." + test
+}
+
 func newGoReport(text io.Writer) *goReport {
 	g := &goReport{text: text, failed: map[string]bool{}}
 	g.each = g.read
@@ -55,14 +61,17 @@ func (g *goReport) event(e goEvent) {
 	case "pass":
 		if e.Test != "" {
 			g.tally.Ran++
+			g.tally.count(e.top(), 1, 0)
 		}
 	case "skip":
 		if e.Test != "" {
 			g.tally.Skipped++
+			g.tally.count(e.top(), 0, 1)
 		}
 	case "fail":
 		if e.Test != "" {
 			g.tally.Ran++
+			g.tally.count(e.top(), 1, 0)
 			g.fail(e.Package + "." + e.Test)
 			if len(g.failed) < maxPackages {
 				g.failed[e.Package] = true
@@ -111,14 +120,17 @@ func (g *goReport) summary(line string) {
 		g.tally.Seen = true
 		if strings.HasSuffix(line, "[no tests to run]") {
 			g.tally.Skipped++
+			g.tally.count(fields[1], 0, 1)
 		} else {
 			g.tally.Ran++
+			g.tally.count(fields[1], 1, 0)
 		}
 	case strings.HasPrefix(line, "FAIL\t") && len(fields) > 1:
 		g.tally.Seen = true
 		name, _, _ := strings.Cut(fields[1], " ")
 		if !strings.HasSuffix(line, " failed]") { // neither [build failed] nor [setup failed]
 			g.tally.Ran++
+			g.tally.count(name, 1, 0)
 		}
 		g.tally.fail(name)
 	case strings.HasPrefix(line, "?   \t") || strings.HasSuffix(line, "[no test files]"):

@@ -70,3 +70,28 @@ func (n Noise) Missing(passes, fails int, confidence float64) int {
 
 // maxMissing bounds the passes that Missing asks for.
 const maxMissing = 1000
+
+// Repeats is how many passes in a row, and no failure between them, make it sure to
+// 1-epsilon that a tree no longer has what failed the check so often on the tree that
+// it was mended from: the rarer that showed, the more. Before any run the mended tree
+// is as likely to be still bad as not. It is one at least.
+func (n Noise) Repeats(passes, fails int, epsilon float64) int {
+	n = n.filled()
+	var weights [5]float64
+	sum := 0.0
+	for i, s := range severities() {
+		q := s[0] + (1-s[0])*n.Flake
+		weights[i] = s[1] * math.Exp(float64(fails)*math.Log(q)+float64(passes)*math.Log1p(-q))
+		sum += weights[i]
+	}
+	for k := 1; k < maxMissing; k++ {
+		bad := 0.0
+		for i, s := range severities() {
+			bad += weights[i] / sum * math.Pow((1-s[0])*(1-n.Flake), float64(k))
+		}
+		if bad/(bad+math.Pow(1-n.Flake, float64(k))) <= epsilon {
+			return k
+		}
+	}
+	return maxMissing
+}

@@ -24,6 +24,7 @@ type Outcome struct {
 	Ran      int       // runs made by this call
 	Tests    int       // executed by the newest run whose report says so
 	Failing  []string  // names of the tests that failed in the newest run that failed, bounded
+	Each     Counts    // the tests of the newest run by this call, where it has a report
 	Output   string    // head and tail of the newest run by this call
 	Spool    string    // path of the whole output of that run
 	Last     time.Time // when the newest run ended

@@ -121,14 +121,18 @@ func (t *Tally) readJUnit(in io.Reader) error {
 				continue
 			}
 			inCase = false
+			top, _, _ := strings.Cut(name, "[") // a case of a parametrised test
 			switch {
 			case failed:
 				t.Ran++
+				t.count(top, 1, 0)
 				t.fail(name)
 			case skipped:
 				t.Skipped++
+				t.count(top, 0, 1)
 			default:
 				t.Ran++
+				t.count(top, 1, 0)
 			}
 		}
 	}

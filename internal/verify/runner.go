@@ -384,6 +384,9 @@ func (r *Runner) record(ctx context.Context, j job, done result) (Outcome, error
 		return Outcome{}, err
 	}
 	outcome.Ran, outcome.Output, outcome.Spool = 1, done.output, done.spool
+	if done.tally != nil {
+		outcome.Each = done.tally.Each
+	}
 	if done.tally != nil && line.Verdict == Failed {
 		outcome.Failing = done.tally.Names
 	}

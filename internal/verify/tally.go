@@ -14,6 +14,30 @@ type Tally struct {
 	Failed  int  // of these, or packages and suites that failed without a test
 	Skipped int
 	Names   []string // of what failed, at most maxNames
+	Each    Counts   // by top-level test
+}
+
+// Times is how often one test was executed and skipped, its subtests with it.
+type Times struct{ Ran, Skipped int }
+
+// Counts are the tests of one run by name. A subtest, or a case of a parametrised
+// test, counts for the test that it belongs to, since its own name may differ from
+// run to run.
+type Counts map[string]Times
+
+// maxEach bounds the tests that are counted by name; the others count together.
+const maxEach = 50_000
+
+// count adds to what is known of one test.
+func (t *Tally) count(name string, ran, skipped int) {
+	if t.Each == nil {
+		t.Each = Counts{}
+	}
+	if _, known := t.Each[name]; !known && len(t.Each) >= maxEach {
+		name = ""
+	}
+	was := t.Each[name]
+	t.Each[name] = Times{was.Ran + ran, was.Skipped + skipped}
 }
 
 // maxNames bounds the names that a tally keeps.

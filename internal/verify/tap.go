@@ -93,6 +93,9 @@ func (t *tapReport) point(depth int, ok bool, rest string) {
 	switch {
 	case tapDirective(rest, "skip"):
 		tally.Skipped++
+		if depth == 0 {
+			tally.count(name, 0, 1)
+		}
 		return
 	case tapDirective(rest, "todo"):
 		ok, children.Failed, children.Names = true, 0, nil
@@ -104,6 +107,9 @@ func (t *tapReport) point(depth int, ok bool, rest string) {
 	}
 	tally.Ran += children.Ran
 	tally.Skipped += children.Skipped
+	if depth == 0 {
+		tally.count(name, max(children.Ran, 1-min(children.Skipped, 1)), children.Skipped)
+	}
 	for _, child := range children.Names {
 		tally.fail(name + " / " + child)
 	}
