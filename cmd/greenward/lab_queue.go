@@ -14,11 +14,12 @@ import (
 )
 
 type queueOptions struct {
-	changes, seeds int
-	trace          queues.TraceSetting
-	out            string
-	only           string
-	real           int
+	changes int
+	seeds   queues.Seeds
+	trace   queues.TraceSetting
+	out     string
+	only    string
+	real    int
 }
 
 func labQueueCommand() command {
@@ -28,7 +29,8 @@ func labQueueCommand() command {
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 			o := queueOptions{trace: queues.TraceSetting{Lanes: 5, Calm: 0.02, WildFrom: 0.02, WildTo: 0.2, Every: 10 * time.Minute, Repair: 20 * time.Minute, Seed: 1}}
 			fs.IntVar(&o.changes, "changes", 400, "changes that wait in a simulated queue")
-			fs.IntVar(&o.seeds, "seeds", 20, "simulated queues a setting")
+			fs.IntVar(&o.seeds.Count, "seeds", 60, "simulated queues a setting")
+			fs.Uint64Var(&o.seeds.First, "seed", 0, "the first of their seeds")
 			fs.StringVar(&o.only, "only", "", "one `PART`: plan, trace or real")
 			fs.IntVar(&o.real, "real", 200, "changes with real checks")
 			fs.StringVar(&o.out, "out", "", "write the plot of the trace (SVG) into `DIR`")
@@ -39,7 +41,7 @@ func labQueueCommand() command {
 				if err := noArgs(args); err != nil {
 					return err
 				}
-				if o.only != "" && o.only != "plan" && o.only != "trace" && o.only != "real" || o.changes < 1 || o.seeds < 1 || o.trace.Slots < 1 || o.real < 1 {
+				if o.only != "" && o.only != "plan" && o.only != "trace" && o.only != "real" || o.changes < 1 || o.seeds.Count < 1 || o.trace.Slots < 1 || o.real < 1 {
 					return usagef("lab queue: --only is plan, trace or real, and numbers are at least 1")
 				}
 				return a.labQueue(ctx, o)
@@ -112,10 +114,14 @@ func (a *app) labQueueReal(ctx context.Context, o queueOptions, say func(string)
 
 func showQueue(w io.Writer, r queueReport) {
 	if len(r.Plan) > 0 {
-		line(w, "Planned builds (H is the entropy bound in runs a change; ordered is ordered speculation, landed a round)")
-		line(w, "%5s %6s %6s %10s %10s %8s %12s %8s %10s %9s", "slots", "bad", "flake", "runs/chg", "runs/land", "of H", "landed/round", "ordered", "no-flake", "innocent")
+		line(w, "Planned builds (H is the entropy bound in runs a change; ordered is ordered speculation, landed a round; in brackets the 95 %% interval)")
+		line(w, "%5s %6s %6s %10s %10s %8s %12s %8s %18s %24s", "slots", "bad", "flake", "runs/chg", "runs/land", "of H", "landed/round", "ordered", "of no flake", "innocent")
 		for _, p := range r.Plan {
-			line(w, "%5d %5.0f%% %5.0f%% %10.3f %10.3f %8.2f %12.2f %8.2f %9.0f%% %8.3f%%", p.Slots, 100*p.Bad, 100*p.Flake, p.PerChange, p.PerLanded, p.OfEntropy, p.PerRound, p.Ordered, 100*p.OfNoFlake, 100*p.InnocentOf)
+			flaky := ""
+			if p.Flake > 0 {
+				flaky = fmt.Sprintf(" %6.1f%% (%4.1f … %5.1f) %7.3f%% (%.3f … %.3f)", 100*p.OfNoFlake, 100*p.OfNoFlake2[0], 100*p.OfNoFlake2[1], 100*p.InnocentOf, 100*p.Innocent2[0], 100*p.Innocent2[1])
+			}
+			line(w, "%5d %5.0f%% %5.0f%% %10.3f %10.3f %8.2f %12.2f %8.2f%s", p.Slots, 100*p.Bad, 100*p.Flake, p.PerChange, p.PerLanded, p.OfEntropy, p.PerRound, p.Ordered, flaky)
 		}
 	}
 	if len(r.Trace) > 0 {

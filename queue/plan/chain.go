@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -16,7 +17,9 @@ type chain struct {
 // fail says how often a prefix failed.
 type fail struct {
 	length, times int
-	open          int // of these, how often the test had an open end
+	skip          int     // changes at its front that came later: they were in none of these tests
+	open          int     // of these, how often the test had an open end
+	longer        float64 // what longer prefixes that are no more of the chain told, in failures
 }
 
 // noise is what is believed of a test besides its set.
@@ -24,6 +27,9 @@ type noise struct {
 	base  float64 // probability that the base itself is bad
 	flake float64 // probability that a good set fails
 }
+
+// another is how likely a set is bad of which nothing but its prior is known.
+const another = 0.1
 
 // openWeight is how likely an open end is without a change that causes it, when
 // sets are chosen. It splits a set and proves nothing.
@@ -48,8 +54,12 @@ func (c chain) weighed(n noise, open float64) []float64 {
 	w[len(w)-1] = rest
 	flake := max(n.flake, 1e-9) // never quite zero: a failed prefix must leave something
 	for _, f := range c.fails {
+		weight := math.Pow(flake, float64(f.times-f.open)+f.longer) * math.Pow(open, float64(f.open))
 		for j := f.length + 1; j < len(w); j++ {
-			w[j] *= math.Pow(flake, float64(f.times-f.open)) * math.Pow(open, float64(f.open))
+			w[j] *= weight
+		}
+		for j := 1; j <= f.skip; j++ { // another one must have failed it
+			w[j] *= max(weight, another)
 		}
 	}
 	total := 0.0
@@ -60,6 +70,18 @@ func (c chain) weighed(n noise, open float64) []float64 {
 		w[i] /= total
 	}
 	return w
+}
+
+// likeliest is the place of the change that is most likely the first bad one; -1:
+// there is none.
+func (c chain) likeliest(n noise) (at int, p float64) {
+	at = -1
+	for i, one := range c.belief(n)[1 : len(c.items)+1] {
+		if one > p {
+			at, p = i, one
+		}
+	}
+	return at, p
 }
 
 // information is what one test of a prefix tells, in bits, when it holds the
@@ -78,6 +100,9 @@ func entropy(p float64) float64 {
 // best is the prefix that tells most, the longest of several; -1: none tells
 // anything. A prefix of no changes is the base.
 func (c chain) best(n noise, most int) int {
+	if found, p := c.likeliest(n); found > 0 && p >= sure(c.items[found].Bad) {
+		return found // that those before it pass is all that lacks to be sure of it
+	}
 	w := c.belief(n)
 	at, value, b := -1, 1e-6, 0.0
 	for m := range min(len(c.items), most) + 1 {
@@ -93,6 +118,51 @@ func (c chain) best(n noise, most int) int {
 		return min(len(c.items), most)
 	}
 	return at
+}
+
+// told is what tests of several prefixes tell together, in bits. Of their results
+// only the longest one that passed counts: those below it had to pass.
+func told(w []float64, lengths []int, flake float64) float64 {
+	k := len(lengths)
+	lengths = slices.Clone(lengths)
+	slices.Sort(lengths)
+	longest := make([]float64, k+1) // how likely each test is the longest that passed
+	noise, g := 0.0, 0
+	for j, p := range w {
+		for g < k && lengths[g] < j {
+			g++ // tests that do not hold the change at j
+		}
+		rest := 1.0
+		for i := g; i > 0; i-- {
+			longest[i] += p * rest * (1 - flake)
+			rest *= flake
+			noise += p * rest / flake * entropy(flake)
+		}
+		longest[0] += p * rest
+	}
+	bits := -noise
+	for _, p := range longest {
+		if p > 0 {
+			bits -= p * math.Log2(p)
+		}
+	}
+	return bits
+}
+
+// next is the prefix that tells most beside others that are asked for already,
+// and how much it adds.
+func (c chain) next(n noise, asked []int, most int) (length int, gain float64) {
+	w, flake := c.belief(n), max(n.flake, 1e-9)
+	had := told(w, asked, flake)
+	for m := 1; m <= min(len(c.items), most); m++ {
+		if slices.Contains(asked, m) {
+			continue
+		}
+		if more := told(w, append(slices.Clone(asked), m), flake) - had; more > gain {
+			length, gain = m, more
+		}
+	}
+	return length, gain
 }
 
 // worth is how many bits a test beside others must tell to be made.
@@ -137,8 +207,19 @@ func (c chain) passed(length int) chain {
 	}
 	for _, f := range c.fails {
 		if f.length > length {
-			out.fails = append(out.fails, fail{f.length - length, f.times, f.open})
+			f.length, f.skip = f.length-length, max(f.skip-length, 0)
+			out.fails = append(out.fails, f)
 		}
+	}
+	return out
+}
+
+// ahead puts changes that were cleared elsewhere at the front.
+func (c chain) ahead(items []Item) chain {
+	out := chain{base: c.base, pre: c.pre, items: append(slices.Clone(items), c.items...)}
+	for _, f := range c.fails {
+		f.length, f.skip = f.length+len(items), f.skip+len(items)
+		out.fails = append(out.fails, f)
 	}
 	return out
 }
@@ -157,7 +238,7 @@ func (c chain) before(items []Item) chain {
 // failed notes that a prefix failed, so many times in all where that is known.
 func (c chain) failed(length, times int) chain {
 	out := chain{base: c.base, pre: c.pre, items: c.items, fails: slices.Clone(c.fails)}
-	i, found := slices.BinarySearchFunc(out.fails, length, func(f fail, l int) int { return f.length - l })
+	i, found := slices.BinarySearchFunc(out.fails, length, func(f fail, l int) int { return cmp.Or(f.length-l, f.skip) })
 	if !found {
 		out.fails = slices.Insert(out.fails, i, fail{length: length})
 	}
@@ -165,9 +246,56 @@ func (c chain) failed(length, times int) chain {
 	return out
 }
 
+// suspects is how sure it is that the first bad change is among those that are
+// searched on, when the others are taken away.
+const suspects = 0.85
+
+// narrow parts the suspects from the changes behind them. What is believed of the
+// suspects stays.
+func (c chain) narrow(n noise) (chain, []Item) {
+	if len(c.fails) == 0 {
+		return c, nil
+	}
+	w := c.belief(n)
+	in, length := w[0], 0
+	for in < suspects && length < len(c.items) {
+		length++
+		in += w[length]
+	}
+	if length == 0 || length == len(c.items) {
+		return c, nil
+	}
+	out := chain{base: c.base, pre: c.pre, items: slices.Clone(c.items[:length])}
+	last := fail{length: length}
+	for _, f := range c.fails {
+		if f.length < length {
+			out.fails = append(out.fails, f)
+		} else if f.length == length {
+			last = f
+		}
+	}
+	if last.times == 0 {
+		last.times = 1
+	}
+	out.fails = append(out.fails, last)
+	flake := max(n.flake, 1e-9)
+	got := out.belief(n)[length+1]
+	out.fails[len(out.fails)-1].longer += math.Log(max(1-in, 1e-12)*(1-got)/(in*got)) / math.Log(flake)
+	return out, c.items[length:]
+}
+
 // cut takes the first change out, which is bad: what failed with it tells
 // nothing of the others.
-func (c chain) cut() chain { return chain{items: c.items[1:]} }
+func (c chain) cut() chain {
+	out := chain{items: c.items[1:]}
+	for _, f := range c.fails {
+		if f.skip > 0 {
+			f.length, f.skip = f.length-1, f.skip-1
+			out.base, out.pre, out.fails = c.base, c.pre, append(out.fails, f)
+		}
+	}
+	return out
+}
 
 // without takes a change out that was in none of the tests, or whose tests are
 // void.
@@ -184,14 +312,19 @@ func (c chain) without(id string, void bool) chain {
 		switch {
 		case f.length <= at:
 			out.fails = append(out.fails, f)
-		case !void && f.length > 1:
-			f.length--
-			if n := len(out.fails); n > 0 && out.fails[n-1].length == f.length {
-				out.fails[n-1].times += f.times
-				out.fails[n-1].open += f.open
-			} else {
-				out.fails = append(out.fails, f)
-			}
+			continue
+		case at < f.skip:
+			f.skip--
+		case void || f.length == f.skip+1:
+			continue
+		}
+		f.length--
+		if n := len(out.fails); n > 0 && out.fails[n-1].length == f.length && out.fails[n-1].skip == f.skip {
+			out.fails[n-1].times += f.times
+			out.fails[n-1].open += f.open
+			out.fails[n-1].longer += f.longer
+		} else {
+			out.fails = append(out.fails, f)
 		}
 	}
 	return out
@@ -212,7 +345,7 @@ func (c chain) test(length int) []string {
 // open notes that a prefix had an open end.
 func (c chain) open(length int) chain {
 	out := c.failed(length, 0)
-	i := slices.IndexFunc(out.fails, func(f fail) bool { return f.length == length })
+	i := slices.IndexFunc(out.fails, func(f fail) bool { return f.length == length && f.skip == 0 })
 	out.fails[i].open++
 	return out
 }

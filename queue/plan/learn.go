@@ -99,7 +99,7 @@ func (s *State) leave(r *Result) {
 		}
 		r.Test.Set = slices.DeleteFunc(slices.Clone(r.Test.Set), func(one string) bool { return one == id })
 		s.parked[id] = s.in.Base
-		*c = c.without(id, false)
+		*c = c.without(id, true)
 	}
 }
 
@@ -130,24 +130,25 @@ func (s *State) column(i int, results []Result, out *Outcome) {
 	c, passed := s.weigh(s.columns[i], results)
 	switch {
 	case passed == nil:
-	case out.Landed == nil && passed.Test.Base == s.in.Base && (!s.isolated || len(s.main.items) == 0):
+	case out.Landed == nil && passed.Test.Base == s.in.Base:
 		// Nothing else lands in this round: it does, as it was tested.
 		out.Landed = &passed.Test
 		if c = c.passed(passed.Test.length); !s.isolated {
 			c.pre = nil
 		}
 	case s.isolated:
-		for _, item := range c.items[:passed.Test.length] {
-			item.Bad = pairRisk
-			s.main.items = append(slices.Clip(s.main.items), item)
+		cleared := slices.Clone(c.items[:passed.Test.length])
+		for i := range cleared {
+			cleared[i].Bad = pairRisk
 		}
+		s.cleared = append(slices.Clip(s.cleared), cleared...)
 		c = c.passed(passed.Test.length)
 	} // else it is built again on the base that what lands now makes
 	s.columns[i] = s.judge(c, results, out)
 }
 
-// judge ejects the changes at the front of a chain that are bad for sure, and
-// sets aside one whose own test has an open end.
+// judge ejects the changes of a chain that are bad for sure, and sets aside one
+// whose own test has an open end.
 func (s *State) judge(c chain, results []Result, out *Outcome) chain {
 	for len(c.items) > 0 {
 		first := c.items[0].ID

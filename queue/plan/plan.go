@@ -3,24 +3,29 @@ package plan
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 )
 
 // Innocent is how many good changes, of all, may be ejected for a flake.
 const Innocent = 0.001
 
+// overshoot is how much surer than needed one is on average when one is sure: each
+// failure counts for ten where one good set in ten fails.
+const overshoot = 1.25
+
 // sure is the probability of a bad change from which on it is ejected. The more
 // changes are bad, the more often one is believed to be, so the surer it must be.
-func sure(bad float64) float64 { return 1 - min(max(Innocent/bad, 0.002), 0.05) }
+func sure(bad float64) float64 { return 1 - min(max(overshoot*Innocent/bad, 0.002), 0.05) }
 
 // baseSure is the same for a base.
 const baseSure = 0.99
 
 // What is assumed where nothing is known.
 const (
-	baseRisk = 0.02  // that a base without evidence is bad
-	pairRisk = 0.002 // that a change which passed alone fails in a union
-	MinBad   = 0.002 // bounds of Item.Bad
+	baseRisk = 0.02   // that a base without evidence is bad
+	pairRisk = 0.0001 // that a change which passed alone fails in a union; more costs tests that clear what is cleared
+	MinBad   = 0.002  // bounds of Item.Bad
 	MaxBad   = 0.6
 )
 
@@ -99,6 +104,7 @@ type State struct { //nolint:recvcheck // a value to its callers; what fills a n
 	isolated bool // columns search, and main is the union of what they cleared
 	main     chain
 	columns  []chain
+	cleared  []Item            // passed in a column, to go to the front of main
 	waiting  []Item            // in no chain, in order
 	parked   map[string]string // left out of a set on this base
 	pending  bool              // the newest outcome is to land something
@@ -120,6 +126,7 @@ func (s State) Read(in Input) State {
 	s.columns = slices.Clone(s.columns)
 	s.parked = prune(s.parked, known)
 	s.main = s.main.refresh(known, s.sunk, void)
+	s.cleared = slices.DeleteFunc(slices.Clone(s.cleared), func(i Item) bool { _, ok := known[i.ID]; return !ok })
 	sunk := map[string]bool{}
 	for _, id := range s.main.pre {
 		sunk[id] = s.sunk[id]
@@ -137,7 +144,7 @@ func (s State) Read(in Input) State {
 	s.good = s.good || in.Good
 	s.in = in
 	placed := map[string]bool{}
-	for _, c := range append([]chain{s.main}, s.columns...) {
+	for _, c := range append([]chain{s.main, {items: s.cleared}}, s.columns...) {
 		for _, item := range c.items {
 			placed[item.ID] = true
 		}
@@ -201,15 +208,47 @@ func (s State) Next() (State, []Test) {
 		}
 		return s, r.tests
 	}
-	if len(s.main.items) > 0 {
-		r.add(-1, s.main.best(n, MaxSet))
-	}
-	for i, c := range s.columns {
-		if len(c.items) > 0 {
+	for i := -1; i < len(s.columns) && len(r.tests) < s.in.Slots; i++ {
+		if c := s.chain(i); len(c.items) > 0 {
 			r.add(i, c.best(n, MaxSet))
 		}
 	}
+	s.spare(&r, n)
 	return s, r.tests
+}
+
+// chain is a column, or the main chain.
+func (s State) chain(column int) chain {
+	if column < 0 {
+		return s.main
+	}
+	return s.columns[column]
+}
+
+// spare gives slots that are left over to the searches, where they tell most
+// beside what is asked of them already.
+func (s State) spare(r *asked, n noise) {
+	asked := map[int][]int{}
+	for _, t := range r.tests {
+		asked[t.column] = append(asked[t.column], t.length)
+	}
+	for len(r.tests) < s.in.Slots {
+		column, length, most := 0, 0, worth
+		for i := -1; i < len(s.columns); i++ {
+			c := s.chain(i)
+			if len(c.fails) == 0 {
+				continue
+			}
+			if m, gain := c.next(n, asked[i], MaxSet); gain >= most {
+				column, length, most = i, m, gain
+			}
+		}
+		if length == 0 {
+			return
+		}
+		asked[column] = append(asked[column], length)
+		r.add(column, length)
+	}
 }
 
 // asked are the tests of a round; the base is asked for once.
@@ -224,10 +263,7 @@ func (r *asked) add(column, length int) {
 	if length < 0 || length == 0 && r.base {
 		return
 	}
-	c := r.state.main
-	if column >= 0 {
-		c = r.state.columns[column]
-	}
+	c := r.state.chain(column)
 	t := Test{Base: r.state.in.Base, Why: r.state.why(c, column, length), column: column, length: length}
 	if r.base = r.base || length == 0; length > 0 {
 		t.Set = c.test(length)
@@ -241,7 +277,7 @@ func (r *asked) add(column, length int) {
 // why names the reason for a test.
 func (s State) why(c chain, column, length int) string {
 	switch {
-	case length == 0 && s.failed > 0, slices.ContainsFunc(c.fails, func(f fail) bool { return f.length == length }):
+	case length == 0 && s.failed > 0, slices.ContainsFunc(c.fails, func(f fail) bool { return f.length == length && f.skip == 0 }):
 		return WhyAgain
 	case length == 0:
 		return "base"
@@ -282,7 +318,13 @@ func (s *State) arrange() {
 		s.choose()
 	}
 	if s.isolated {
-		for i := range s.columns {
+		if at, p := s.main.likeliest(s.noise()); len(s.main.fails) == 0 || at < 0 || p < suspect {
+			s.main, s.cleared = s.main.ahead(s.cleared), nil
+		}
+		if len(s.waiting) < s.in.Slots {
+			s.release()
+		}
+		for i := -1; i < len(s.columns); i++ {
 			s.fill(i)
 		}
 		return
@@ -310,15 +352,20 @@ func (s *State) arrange() {
 // choose takes the way that lands more a round. Nothing is being searched for.
 func (s *State) choose() {
 	s.main.pre = nil
-	cleared, open := s.main.items, []Item(nil)
-	if !s.isolated {
-		cleared, open = nil, s.main.items
+	cleared, open := s.cleared, []Item(nil)
+	s.cleared = nil
+	for _, item := range s.main.items {
+		if s.isolated && item.Bad <= pairRisk {
+			cleared = append(cleared, item)
+		} else {
+			open = append(open, item)
+		}
 	}
 	for _, c := range s.columns {
 		open = append(slices.Clone(open), c.items...)
 	}
 	open = append(slices.Clone(open), s.waiting...)
-	s.isolated = s.in.Slots > 2 && perRoundIsolated(open, s.in.Slots) > 1.1*perRoundPrefixes(open, s.in.Slots)
+	s.isolated = s.in.Slots > 1 && perRoundIsolated(open, s.in.Slots) > 1.1*perRoundPrefixes(open, s.in.Slots)
 	if s.isolated {
 		s.main, s.waiting = chain{items: cleared}, open
 		s.columns = make([]chain, s.in.Slots-1)
@@ -328,11 +375,35 @@ func (s *State) choose() {
 	s.main, s.waiting = chain{items: cleared}, open
 }
 
-// fill gives a column that searches for nothing the group whose test tells most,
-// leaving enough for the other columns, and no change that shares a path with
-// one that is under way elsewhere.
+// suspect is the guilt of a change of main from which on nothing is put in front of
+// it: tests find it guilty in which nothing new can clash.
+const suspect = 0.3
+
+// release takes what stands behind the suspects of a search away from it, while
+// other chains have nothing to search.
+func (s *State) release() {
+	idle := 0
+	for i := -1; i < len(s.columns); i++ {
+		if c := s.chain(i); len(c.fails) == 0 {
+			idle++
+		}
+	}
+	if idle == 0 {
+		return
+	}
+	n := s.noise()
+	for i := range s.columns {
+		var behind []Item
+		s.columns[i], behind = s.columns[i].narrow(n)
+		s.waiting = append(s.waiting, behind...)
+	}
+}
+
+// fill gives a chain that searches for nothing the group whose test tells most,
+// leaving enough for the other ones, and no change that shares a path with one
+// that is under way elsewhere.
 func (s *State) fill(i int) {
-	c := s.columns[i]
+	c := s.chain(i)
 	if len(c.fails) > 0 {
 		return
 	}
@@ -344,18 +415,23 @@ func (s *State) fill(i int) {
 			}
 		}
 	}
-	mark(s.main.items)
+	mark(s.cleared)
 	empty := 1
-	for j, other := range s.columns {
+	for j := -1; j < len(s.columns); j++ {
 		if j == i {
 			continue
 		}
+		other := s.chain(j)
 		mark(other.items)
 		if j > i && len(other.fails) == 0 {
 			empty++
 		}
 	}
-	share := (len(c.items) + len(s.waiting) + empty - 1) / empty
+	cleared := 0
+	for i < 0 && cleared < len(c.items) && c.items[cleared].Bad <= pairRisk {
+		cleared++
+	}
+	share := cleared + (len(c.items)-cleared+len(s.waiting)+empty-1)/empty
 	items := append(slices.Clone(c.items), s.waiting...)
 	group := chain{items: items}.best(noise{flake: s.in.Flake}, min(max(share, 1), MaxSet))
 	taken := slices.Clone(c.items)
@@ -368,41 +444,36 @@ func (s *State) fill(i int) {
 			rest = append(rest, item)
 		}
 	}
-	s.columns[i], s.waiting = chain{base: s.in.Base, items: taken}, rest
+	s.waiting = rest
+	if i < 0 {
+		s.main = chain{items: taken}
+	} else {
+		s.columns[i] = chain{base: s.in.Base, items: taken}
+	}
 }
 
-// perRoundPrefixes is how many changes a round of prefixes of one chain lands.
+// perRoundPrefixes is how many changes a round of prefixes of one chain lands: k
+// of them tell which of k+1 pieces holds the first bad change.
 func perRoundPrefixes(items []Item, slots int) float64 {
-	c := chain{items: items[:min(len(items), MaxSet)]}
-	w := c.belief(noise{})
-	cuts := c.prefixes(slots, noise{}, MaxSet)
-	landed, at := 0.0, 0
-	b := 0.0
-	for m, p := range w {
-		for at < len(cuts) && cuts[at] < m {
-			at++
-		}
-		if at > 0 {
-			landed += p * float64(cuts[at-1])
-		}
-		b += p
-	}
-	return landed
+	good, bits := expect(items)
+	return good / max(bits/math.Log2(float64(slots+1)), 1)
 }
 
-// perRoundIsolated is how many changes a round of isolated searches lands: one
-// bit a slot, and a round more for the union.
+// perRoundIsolated is how many changes a round of isolated searches lands: a bit
+// a slot, and a round more for the union.
 func perRoundIsolated(items []Item, slots int) float64 {
-	if len(items) == 0 {
-		return 0
-	}
-	good, bits := 0.0, 0.0
+	good, bits := expect(items)
+	return good / (max(bits/float64(slots), 1) + 1)
+}
+
+// expect is how many changes of a list are good, and how many bits it takes to
+// tell which.
+func expect(items []Item) (good, bits float64) {
 	for _, item := range items {
 		good += 1 - item.Bad
 		bits += entropy(item.Bad) / 0.97 // nested groups come that close to it
 	}
-	rounds := max(bits/float64(slots-1), 1) + 1
-	return good / rounds
+	return good, bits
 }
 
 // Base is what the newest round was built on, or what Landed named since.
