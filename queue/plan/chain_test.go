@@ -115,7 +115,7 @@ func TestAheadIsUndoneByTakingOut(t *testing.T) {
 		n := noise{flake: 0.1}
 		c := drawn(rt, 0)
 		longer := c.ahead([]Item{{ID: "a", Bad: pairRisk}, {ID: "b", Bad: pairRisk}})
-		if len(c.fails) > 0 && c.guilt(n) > 0.5 && longer.guilt(n) > 0.01 {
+		if len(c.fails) > 0 && c.guilt(n) > 0.5 && longer.guilt(n) > 0.1 {
 			rt.Fatalf("what came later is blamed with %g", longer.guilt(n))
 		}
 		void := rapid.Bool().Draw(rt, "void")
