@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"greenward/bot/bors"
+	"greenward/bot/herald"
 	"greenward/bot/limit"
 	"greenward/internal/git"
 	"greenward/internal/journal"
@@ -43,6 +44,7 @@ type Config struct {
 	Limits    *limit.Limiter // nil: one of its own; repositories of one installation share one
 	Runs      Runs           // nil: issues are left alone
 	Evidence  Evidence       // nil: GitHub's own checks are not read
+	Greens    Greens         // nil: nothing is said of green
 	Now       func() time.Time
 	Transport http.RoundTripper // nil: the default one
 }
@@ -100,6 +102,7 @@ type Bot struct {
 	rules  map[string]*rules // of base branches
 	carry  bors.Config       // main's bors.toml, as of this reconcile
 	checks bool              // main's policy checks what lands, or says that nothing needs it
+	green  herald.Green      // as of this pass
 
 	statsMu sync.Mutex
 	stats   Stats

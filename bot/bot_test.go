@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -224,5 +225,17 @@ func (o *orders) Order(_ context.Context, one Order) error {
 		o.given[one.Key] = one
 		o.list = append(o.list, strings.TrimSpace(fmt.Sprintf("%s %s %s(%d): %s", one.Verb, one.Arg, one.By.Login, one.By.ID, one.Reason)))
 	}
+	return nil
+}
+
+// removeMemory is a new process that has lost everything but the repository.
+func removeMemory(d *desk) error {
+	d.Helper()
+	for _, f := range []string{"memory.json", "effects.jsonl"} {
+		if err := os.Remove(filepath.Join(d.cfg.Dir, f)); err != nil {
+			return err
+		}
+	}
+	d.restart()
 	return nil
 }

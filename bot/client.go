@@ -30,6 +30,7 @@ type client struct {
 	asApp       bool
 	self        func(*github.User) bool // whether that is us
 	slug        string                  // what the App is called by
+	login       string                  // of what we write
 	rights      map[string]bool         // what the installation may write; nil: not known
 	roles       map[int64]command.Role  // as of this reconcile
 }
@@ -133,7 +134,7 @@ func (b *Bot) dial(ctx context.Context) (*client, error) {
 		if err != nil {
 			return nil, fmt.Errorf("ask who the token belongs to: %w", err)
 		}
-		c.slug, c.self = me.GetLogin(), func(u *github.User) bool { return u.GetID() == me.GetID() }
+		c.slug, c.login, c.self = me.GetLogin(), me.GetLogin(), func(u *github.User) bool { return u.GetID() == me.GetID() }
 		return c, nil
 	}
 	app, asApp, err := b.cfg.asApp(wire)
@@ -156,8 +157,8 @@ func (b *Bot) dial(ctx context.Context) (*client, error) {
 	}
 	// A login that ends in [bot] can belong to that App only.
 	c.asApp, c.slug = true, me.GetSlug()
-	login := c.slug + "[bot]"
-	c.self = func(u *github.User) bool { return u.GetType() == "Bot" && u.GetLogin() == login }
+	c.login = c.slug + "[bot]"
+	c.self = func(u *github.User) bool { return u.GetType() == "Bot" && u.GetLogin() == c.login }
 	return c, nil
 }
 
@@ -317,6 +318,9 @@ func (c *client) learn(found *github.Installation) {
 		c.rights[name] = level != nil && *level == "write"
 	}
 }
+
+// may is that of the client at hand.
+func (b *Bot) may(what string) bool { return b.client != nil && b.client.may(what) }
 
 // may reports whether the installation may write such things; where that is not
 // known, it may.

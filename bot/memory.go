@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"greenward/bot/herald"
 	"greenward/internal/git"
 )
 
@@ -23,6 +24,7 @@ type memory struct {
 	Cursor  time.Time      `json:"cursor"` // all issues that changed before were dealt with; GitHub's clock
 	Pulls   map[int]*pull  `json:"pulls"`
 	Issues  map[int]*issue `json:"issues,omitempty"`
+	Green   herald.Told    `json:"green,omitzero"`
 	Reruns  []string       `json:"reruns,omitempty"` // deliveries that asked for a check to be run again and were dealt with
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"greenward/bot/command"
+	"greenward/bot/herald"
 	"greenward/internal/git"
 )
 
@@ -139,6 +140,11 @@ type Runs interface {
 	Seen(ctx context.Context, issue int, trigger string) (run string, err error)
 	// Progress says how a run stands.
 	Progress(ctx context.Context, run string) (Progress, error)
+}
+
+// Greens tells how green stands. It is asked at every pass.
+type Greens interface {
+	Green(ctx context.Context) (herald.Green, error)
 }
 
 // Secret is text that prints as dots.

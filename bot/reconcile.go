@@ -73,6 +73,7 @@ func (b *Bot) Refresh(ctx context.Context) error {
 	if b.cfg.Runs != nil {
 		errs = append(errs, b.progress(ctx))
 	}
+	errs = append(errs, b.sight(ctx))
 	return b.ended(errors.Join(errors.Join(errs...), b.speak(ctx)))
 }
 
@@ -152,13 +153,23 @@ func (b *Bot) reconcile(ctx context.Context) error {
 		}
 	}
 	if !halts(errs) {
-		errs = append(errs, b.gather(ctx, c, seen.commits))
+		errs = append(errs, b.gather(ctx, c, seen.commits), b.sight(ctx))
 	}
 	if err := errors.Join(errs...); err != nil {
 		b.giveBack(seen)
 		return err
 	}
 	b.mem.Cursor = cursor
+	return nil
+}
+
+// sight reads how green stands.
+func (b *Bot) sight(ctx context.Context) (err error) {
+	if b.cfg.Greens != nil {
+		if b.green, err = b.cfg.Greens.Green(ctx); err != nil {
+			return fmt.Errorf("read how green stands: %w", err)
+		}
+	}
 	return nil
 }
 

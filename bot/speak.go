@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/google/go-github/v66/github"
+
+	"greenward/bot/herald"
 )
 
 // report is one thing to be said on GitHub.
@@ -110,6 +112,13 @@ func (b *Bot) unsaid() []report {
 			i.Said, i.At = digest(i.text), b.cfg.Now()
 			return nil
 		}, fmt.Sprintf("tell issue %d", number), false})
+	}
+	if b.cfg.Greens != nil {
+		for _, act := range herald.Acts(b.green, &b.mem.Green, b.may) {
+			list = append(list, report{rankComment, func(ctx context.Context, c *client) error {
+				return act.Do(ctx, herald.Teller{Client: c.Client, Owner: c.owner, Name: c.name, Self: c.login})
+			}, act.What, false})
+		}
 	}
 	slices.SortStableFunc(list, func(x, y report) int { return cmp.Compare(x.rank, y.rank) })
 	return list

@@ -396,10 +396,25 @@ func newUser(t *testing.T, f *forge) {
 		_, err := os.Stat(filepath.Join(work, "new.txt"))
 		return err == nil
 	})
+	var status struct {
+		State    string `json:"state"`
+		Statuses []struct {
+			Context string `json:"context"`
+			State   string `json:"state"`
+		} `json:"statuses"`
+	}
+	f.until("the status on green", func() bool {
+		gittest.Git(t, work, "pull", "-q", "--ff-only", "--no-rebase", "origin", "green") // it is told of the newest
+		f.as("alice", "GET", widgets+"/commits/"+gittest.Git(t, work, "rev-parse", "HEAD")+"/status", "", &status)
+		return len(status.Statuses) == 1 && status.Statuses[0].Context == "greenward/green" && status.Statuses[0].State == "success"
+	})
 	verify := &strings.Builder{}
 	a := &app{stdin: strings.NewReader(""), stdout: verify, stderr: t.Output(), now: time.Now, host: host}
 	if code := a.main(t.Context(), []string{"-C", work, "green", "verify", "--json"}); code != exitDone || !strings.Contains(verify.String(), `"valid":true`) {
 		t.Fatalf("green verify ended with %d: %s", code, verify)
+	}
+	if badge := fetched(t, address+"/r/acme/widgets/badge.svg"); !strings.Contains(badge, "green: ") {
+		t.Errorf("the badge: %s", badge)
 	}
 	if page := fetched(t, address+"/r/acme/widgets/"); !strings.Contains(page, "Last promotions") {
 		t.Errorf("the page: %s", page)

@@ -264,7 +264,7 @@ func (c *crew) bot(f *front, cfg bot.Config, life func(func(context.Context) err
 	}
 	cfg.Main, cfg.Dir, cfg.Limits, cfg.Now = c.main.Short(), filepath.Join(c.hub.State(), "bot"), limits, c.app.now
 	cfg.Queue, cfg.Orders, cfg.Runs, cfg.Evidence = &botQueue{crew: c}, botOrders{c}, &botRuns{crew: c}, botEvidence{c}
-	cfg.Trials = &botTrials{crew: c, life: life}
+	cfg.Trials, cfg.Greens = &botTrials{crew: c, life: life}, &botGreen{crew: c}
 	b, err := bot.New(cfg)
 	if err != nil {
 		return nil, usagef("serve: %v", err)
@@ -299,7 +299,7 @@ func (o overview) Overview(ctx context.Context) (web.Overview, error) {
 	if err != nil {
 		return v, err
 	}
-	v = web.Overview{Repository: o.hub.Dir(), Main: string(status.Main), Behind: status.Behind, Lag: time.Duration(status.LagSeconds) * time.Second, OpenTasks: open}
+	v = web.Overview{Repository: o.hub.Dir(), Main: string(status.Main), Behind: status.Behind, Lag: time.Duration(status.LagSeconds) * time.Second, OpenTasks: open, Stale: status.Stale}
 	if status.Green != nil {
 		v.Green = string(*status.Green)
 	}

@@ -115,6 +115,7 @@ type Green struct {
 	Schedule   string   // cron, five fields or a descriptor
 	Repair     []string // revert, subset, agent, prefix: in the order to try
 	Tags       string   // daily, all or none
+	Announce   string   // none, release or deployment: what a forge is told of a promotion
 	StaleAfter time.Duration
 	Soak       time.Duration // how long a tree has to stay accepted before it becomes green; 0: not at all
 	DebtLimit  int
@@ -201,6 +202,7 @@ func Default() Config {
 			Schedule:   "*/10 * * * *",
 			Repair:     []string{"revert", "subset", "agent", "prefix"},
 			Tags:       "daily",
+			Announce:   "none",
 			StaleAfter: 2 * time.Hour,
 			DebtLimit:  3,
 			Protected:  []string{File, ".github/**"},

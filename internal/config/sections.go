@@ -212,6 +212,7 @@ func (r *reader) green(n *yaml.Node, key string, g *Green) {
 		"schedule":    scalar(r, &g.Schedule, schedule),
 		"repair":      list(r, &g.Repair, oneOf("revert", "subset", "agent", "prefix")),
 		"tags":        scalar(r, &g.Tags, oneOf("daily", "all", "none")),
+		"announce":    scalar(r, &g.Announce, oneOf("none", "release", "deployment")),
 		"stale_after": scalar(r, &g.StaleAfter, duration),
 		"soak":        scalar(r, &g.Soak, duration),
 		"debt_limit":  scalar(r, &g.DebtLimit, within(0, 1_000_000)),

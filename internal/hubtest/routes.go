@@ -12,7 +12,8 @@ func (h *Hub) issueRoutes(route func(string, func(*asked) (int, any))) {
 		since, _ := time.Parse(time.RFC3339, a.URL.Query().Get("since")) // none: all
 		list := []object{}
 		for _, i := range h.issues {
-			if i.state == "open" && !i.updated.Before(since) {
+			by, all := a.URL.Query().Get("creator"), a.URL.Query().Get("state") == "all"
+			if (all || i.state == "open") && !i.updated.Before(since) && (by == "" || by == i.by.Login) {
 				list = append(list, h.issueJSON(i))
 			}
 		}

@@ -51,6 +51,20 @@ func (h *Hub) Files(number int, names ...string) {
 	h.change(number, func(i *issue) { i.files = names })
 }
 
+// Issue is an issue or pull request as it stands.
+type Issue struct{ Title, Body, State string }
+
+// Issues are all, in order of their numbers.
+func (h *Hub) Issues() []Issue {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []Issue
+	for _, i := range h.issues {
+		list = append(list, Issue{i.title, i.body, i.state})
+	}
+	return list
+}
+
 // Blocked makes GitHub say that merging is blocked, without a word why.
 func (h *Hub) Blocked(number int, blocked bool) {
 	h.change(number, func(i *issue) { i.blocked = blocked })

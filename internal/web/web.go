@@ -27,6 +27,7 @@ type Overview struct {
 	Behind        int    // commits of main that green's snapshot lacks
 	Lag           time.Duration
 	Frozen, Held  string // the reasons
+	Stale         bool   // green is older than the policy allows
 	Queue         []Entry
 	Promotions    []Promotion // newest first
 	OpenTasks     int
@@ -82,7 +83,7 @@ type site struct {
 	until time.Time
 }
 
-// New makes the handler of GET /, /style.css, /healthz, /readyz and /metrics.
+// New makes the handler of GET /, /style.css, /badge.svg, /healthz, /readyz and /metrics.
 func New(cfg Config) (http.Handler, error) {
 	if cfg.Source == nil || cfg.Now == nil {
 		return nil, errors.New("configure the pages: a source and a clock are needed")
@@ -101,6 +102,7 @@ func New(cfg Config) (http.Handler, error) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { s.text(w, r, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.HandleFunc("GET /metrics", s.metrics)
+	mux.HandleFunc("GET /badge.svg", s.badge)
 	return guarded(mux), nil
 }
 

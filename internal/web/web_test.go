@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"encoding/xml"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -104,6 +105,24 @@ func TestTroubleIsShown(t *testing.T) {
 	}
 }
 
+func TestBadge(t *testing.T) {
+	id := strings.Repeat("b", 40)
+	for want, o := range map[string]Overview{
+		"green: none yet": {}, "green: bbbbbbb<": {Green: id}, "green: bbbbbbb, 3 behind<": {Green: id, Behind: 3}, "green: bbbbbbb, stale<": {Green: id, Behind: 3, Stale: true},
+	} {
+		w := open(t, &source{o: o}, nil)("GET", "/badge.svg")
+		if w.Code != 200 || w.Header().Get("Content-Type") != "image/svg+xml" || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%d %s, want %q", w.Code, w.Body, want)
+		}
+		if err := xml.Unmarshal(w.Body.Bytes(), new(struct{})); err != nil {
+			t.Errorf("%v in %s", err, w.Body)
+		}
+	}
+	if w := open(t, &source{err: errors.New("x")}, nil)("GET", "/badge.svg"); w.Code != 200 || !strings.Contains(w.Body.String(), "unknown") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	s := &source{o: Overview{Queue: []Entry{{State: "waiting"}, {State: "waiting"}}, OpenTasks: 2, Lag: 1500 * time.Millisecond, Frozen: "x"}}
 	get := open(t, s, func(c *Config) {
@@ -112,7 +131,10 @@ func TestMetrics(t *testing.T) {
 			meter{{Name: "greenward_deliveries_total", Help: "Deliveries.", Labels: map[string]string{"outcome": "ok", "event": "push"}, Value: 1e9}},
 		}
 	})
-	want := `# HELP greenward_deliveries_total Deliveries.
+	want := `# HELP greenward_active_workers Claims that are held.
+# TYPE greenward_active_workers gauge
+greenward_active_workers 0
+# HELP greenward_deliveries_total Deliveries.
 # TYPE greenward_deliveries_total counter
 greenward_deliveries_total{outcome="a\"\\\n"} 3
 greenward_deliveries_total{event="push",outcome="ok"} 1e+09
@@ -128,6 +150,9 @@ greenward_green_held 0
 # HELP greenward_green_lag_seconds Age of the oldest commit that green lacks.
 # TYPE greenward_green_lag_seconds gauge
 greenward_green_lag_seconds 1.5
+# HELP greenward_green_stale 1 while green is older than the policy allows.
+# TYPE greenward_green_stale gauge
+greenward_green_stale 0
 # HELP greenward_open_tasks Task files on main.
 # TYPE greenward_open_tasks gauge
 greenward_open_tasks 2
