@@ -93,7 +93,7 @@ func (b *botGreen) history(g *herald.Green) error {
 		}
 		p, err := green.ReadPromotion(c)
 		if err != nil || depth == taggedDepth {
-			return nil //nolint:nilerr // green's history from before its first promotion
+			return nil // green's history from before its first promotion
 		}
 		if depth++; depth == 1 {
 			g.Snapshot, g.Repair = p.Snapshot, p.Repair

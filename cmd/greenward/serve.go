@@ -312,6 +312,15 @@ func (o overview) Overview(ctx context.Context) (web.Overview, error) {
 	for _, one := range list.Entries {
 		v.Queue = append(v.Queue, web.Entry{Entry: one.Entry, State: one.State, Lane: one.Lane, Since: one.Since})
 	}
+	held, err := o.claims.List()
+	if err != nil {
+		return v, err
+	}
+	for _, claim := range held {
+		if !o.claims.Expired(claim) {
+			v.ActiveWorkers++
+		}
+	}
 	v.Promotions, err = o.promotions()
 	return v, err
 }

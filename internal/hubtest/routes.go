@@ -19,21 +19,6 @@ func (h *Hub) issueRoutes(route func(string, func(*asked) (int, any))) {
 		}
 		return 200, list
 	})
-	route("GET /R/pulls", func(a *asked) (int, any) {
-		list := []object{}
-		for _, i := range h.issues {
-			if base := a.URL.Query().Get("base"); i.pull && i.state == "open" && (base == "" || base == i.base) {
-				list = append(list, pullJSON(i))
-			}
-		}
-		return 200, list
-	})
-	route("GET /R/pulls/{n}", func(a *asked) (int, any) {
-		if i := h.find(a); i != nil && i.pull {
-			return 200, pullJSON(i)
-		}
-		return 404, missing
-	})
 	route("GET /R/issues/{n}/comments", func(a *asked) (int, any) {
 		since, _ := time.Parse(time.RFC3339, a.URL.Query().Get("since")) // none: all
 		list := []object{}
@@ -70,6 +55,26 @@ func (h *Hub) issueRoutes(route func(string, func(*asked) (int, any))) {
 				c.Updated = h.now()
 				return 200, commentJSON(c)
 			}
+		}
+		return 404, missing
+	})
+}
+
+// listRoutes list pull requests.
+func (h *Hub) listRoutes(route func(string, func(*asked) (int, any))) {
+	missing := object{"message": "Not Found"}
+	route("GET /R/pulls", func(a *asked) (int, any) {
+		list := []object{}
+		for _, i := range h.issues {
+			if base := a.URL.Query().Get("base"); i.pull && i.state == "open" && (base == "" || base == i.base) {
+				list = append(list, pullJSON(i))
+			}
+		}
+		return 200, list
+	})
+	route("GET /R/pulls/{n}", func(a *asked) (int, any) {
+		if i := h.find(a); i != nil && i.pull {
+			return 200, pullJSON(i)
 		}
 		return 404, missing
 	})

@@ -57,6 +57,7 @@ func (h *Hub) handler() http.Handler {
 	}
 	h.appRoutes(route)
 	h.issueRoutes(route)
+	h.listRoutes(route)
 	h.checkRoutes(route)
 	h.ruleRoutes(route)
 	h.pullRoutes(route)

@@ -131,7 +131,7 @@ func TestMetrics(t *testing.T) {
 			meter{{Name: "greenward_deliveries_total", Help: "Deliveries.", Labels: map[string]string{"outcome": "ok", "event": "push"}, Value: 1e9}},
 		}
 	})
-	want := `# HELP greenward_active_workers Claims that are held.
+	want := `# HELP greenward_active_workers Claims that somebody holds now.
 # TYPE greenward_active_workers gauge
 greenward_active_workers 0
 # HELP greenward_deliveries_total Deliveries.
