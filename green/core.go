@@ -144,13 +144,16 @@ func (s State) open(in Frozen) (State, []Effect) {
 		for _, w := range in.Weakened {
 			s.Alerts = append(s.Alerts, "policy-weakened: "+w)
 		}
-		return s.hold(ReasonPolicy, "the snapshot's policy is weaker than green's; `greenward green policy accept "+string(in.Snapshot)+"` accepts it")
+		return s.hold(ReasonPolicy, "the snapshot's policy is weaker than green's; `"+acceptOrder+string(in.Snapshot)+"` accepts it")
 	case in.Tired:
 		s.Verdict = verify.Failed
 		return s.hold(ReasonRed, "no repair was found in several cycles; main has to move, or `greenward green release` starts again")
 	}
 	return s.assess(goalSnapshot, Candidate{At: s.last()})
 }
+
+// acceptOrder begins the command that lets a snapshot's policy take the place of green's.
+const acceptOrder = "greenward green policy accept "
 
 func (s State) last() int { return len(s.In.Line) - 1 }
 

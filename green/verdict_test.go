@@ -94,6 +94,9 @@ func TestG12WeakerPolicyHoldsUntilAccepted(t *testing.T) {
 	if r.Action != green.ActionHold || *r.Hold != green.ReasonPolicy || !containsText(r.Alerts, "policy-weakened") {
 		t.Fatalf("got %+v, want a hold for the policy", r)
 	}
+	if w, err := p.engine.Why(t.Context(), ""); err != nil || !strings.Contains(w.Action, "policy accept "+string(weak)) {
+		t.Errorf("the cure of a weaker policy is %q, %v", w.Action, err)
+	}
 	if err := p.engine.Accept(t.Context(), green.Steering{Commit: weak}); err != nil {
 		t.Fatal(err)
 	}
@@ -137,6 +140,9 @@ func TestRefusals(t *testing.T) {
 	p.commit("malformed", map[string]string{".greenward.yml": "chekcs: []\n"})
 	if r := p.cycle(); r.Action != green.ActionHold || *r.Hold != green.ReasonPolicy {
 		t.Errorf("got %+v, want a hold", r)
+	}
+	if w, err := p.engine.Why(t.Context(), ""); err != nil || !strings.Contains(w.Action, "mend the policy") || !strings.Contains(w.Action, "chekcs") {
+		t.Errorf("the cure of a malformed policy is %q, %v", w.Action, err)
 	}
 	p.commit("meant", map[string]string{".greenward.yml": "checks: none\n"})
 	if r := p.cycle(); !r.Promoted {

@@ -165,7 +165,10 @@ func actionFor(reason string, line Line, debt []Debt) string {
 	case ReasonHistory:
 		return "adopt the rewritten main, if it was meant: greenward green release"
 	case ReasonPolicy:
-		return "accept the policy, if it was meant: greenward green policy accept " + string(*line.Snapshot)
+		if strings.Contains(line.Detail, acceptOrder) {
+			return "accept the policy, if it was meant: " + acceptOrder + string(*line.Snapshot)
+		}
+		return "mend the policy and commit that to main: " + line.Detail
 	case ReasonDebt:
 		return "land the repairs that wait: greenward land"
 	case ReasonEnvironment, ReasonInfra:

@@ -156,7 +156,7 @@ func Policy(repo *git.Repo, main git.Hash) (policy config.Config, bad, err error
 			break
 		}
 	}
-	return policy, nil, fmt.Errorf("find a well-formed policy: %w", bad)
+	return policy, nil, fmt.Errorf("no well-formed policy on main (mend it and commit that there): %w", bad)
 }
 
 func policyAt(repo *git.Repo, tree git.Hash) (config.Config, string, error) {

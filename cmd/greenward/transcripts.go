@@ -127,6 +127,10 @@ func (a *app) log(ctx context.Context, o logOptions) error {
 		return err
 	}
 	if len(files)+len(events) == 0 {
+		if o.query.Agent == "" && o.query.Task == "" {
+			a.note("no agent has worked on this host yet")
+			return nil
+		}
 		return usagef("no agent of that name has a transcript on this host; they lie in %s", filepath.Join(hub.State(), "runs"))
 	}
 	for _, file := range files {
