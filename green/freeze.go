@@ -185,6 +185,10 @@ func (c *cycle) movedByHand(ctx context.Context) (string, error) {
 		return fmt.Sprintf("%s is at %q and its log says %s: somebody moved it; put it back with git update-ref %s %s",
 			c.greenRef.Short(), c.green.Short(), line.Green.Short(), c.greenRef, *line.Green), nil
 	}
+	if c.last != nil && !c.adopted() {
+		return fmt.Sprintf("%s is at the promotion %s, and green's log knows of none: fetch %s from a mirror, or say that this green is meant: greenward green release",
+			c.greenRef.Short(), c.green.Short(), git.GreenLog), nil
+	}
 	return "", nil
 }
 

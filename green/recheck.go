@@ -52,6 +52,43 @@ func (v *verifier) readRecords(log []Line, trusted []string) error {
 	return nil
 }
 
+// checkRecords says what this repository has besides the commits, and where it must be a
+// hub's, that what is missing is a fault: who deletes the evidence proves nothing.
+func (v *verifier) checkRecords(wanted bool) {
+	tip := v.chain[len(v.chain)-1]
+	ran := slices.ContainsFunc(v.chain, func(p Promotion) bool { return len(p.Checks) > 0 })
+	missing := func(what string, ref git.Ref) {
+		v.evidence = EvidenceMissing
+		if wanted {
+			v.fault(tip.Commit.Hash, "%s is missing: %s is not here; fetch it from a mirror: git fetch MIRROR %s:%s", what, ref, ref, ref)
+		}
+	}
+	switch log, notes := len(v.promoted) > 0, v.ledger != nil || !ran; {
+	case log && notes:
+		v.evidence = EvidenceChecked
+	case !wanted && !log && (v.ledger == nil):
+	case !log:
+		missing("green's log", git.GreenLog)
+		if notes {
+			return
+		}
+		fallthrough
+	default:
+		missing("the evidence", git.Notes)
+	}
+}
+
+// IsMirror reports whether a repository has any record of a hub: then it must have
+// green's too.
+func IsMirror(repo *git.Repo) (bool, error) {
+	refs, err := repo.Refs("refs/greenward/")
+	if err != nil || len(refs) > 0 {
+		return len(refs) > 0, err
+	}
+	notes, err := repo.Tip(git.Notes)
+	return !notes.IsZero(), err
+}
+
 // checkChain wants every promotion that the log or a tag knows in the chain,
 // but those that came after it: a history that begins anew is none.
 func (v *verifier) checkChain(ctx context.Context) error {

@@ -32,6 +32,7 @@ func TestOfflineCopyVerifiesUntilOneByteIsFlipped(t *testing.T) {
 			t.Fatalf("got %+v, %v", r, err)
 		}
 	}
+	wanted := false
 	check := func(name string, want bool, change func(dir string)) {
 		dir := filepath.Join(t.TempDir(), "copy.git")
 		gittest.Git(t, p.dir, "clone", "-q", "--mirror", p.dir, dir)
@@ -41,7 +42,7 @@ func TestOfflineCopyVerifiesUntilOneByteIsFlipped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := green.Verify(t.Context(), green.VerifyInput{Repo: repo})
+		v, err := green.Verify(t.Context(), green.VerifyInput{Repo: repo, Records: wanted})
 		if err != nil || v.Valid != want {
 			t.Errorf("%s: got %+v, %v, want valid %v", name, v, err, want)
 		}
@@ -70,4 +71,19 @@ func TestOfflineCopyVerifiesUntilOneByteIsFlipped(t *testing.T) {
 	check("main rewound", false, func(dir string) { gittest.Git(t, dir, "update-ref", "refs/heads/main", "refs/heads/main~2") })
 	check("green moved by hand", false, func(dir string) { gittest.Git(t, dir, "update-ref", "refs/heads/green", "refs/heads/main") })
 	check("green moved back", true, func(dir string) { gittest.Git(t, dir, "update-ref", "refs/heads/green", "refs/heads/green~1") })
+	// A hub or a mirror has the evidence; without it a claim is only a claim.
+	wanted = true
+	without := func(refs ...string) func(dir string) {
+		return func(dir string) {
+			for _, ref := range refs {
+				gittest.Git(t, dir, "update-ref", "-d", ref)
+			}
+		}
+	}
+	check("the mirror", true, func(string) {})
+	check("no evidence", false, without("refs/notes/greenward"))
+	check("no log", false, without("refs/greenward/log/green"))
+	check("neither", false, without("refs/notes/greenward", "refs/greenward/log/green"))
+	wanted = false
+	check("a plain clone", true, without("refs/notes/greenward", "refs/greenward/log/green"))
 }

@@ -30,7 +30,17 @@ type VerifyInput struct {
 	Main    git.Ref   // zero: refs/heads/main
 	Green   git.Ref   // zero: what the policy at main's tip names
 	Signers []byte    // an allowed signers file; nil: trust comes from the history
+	// Records wants green's log and the ledger to be there, as in a hub or a mirror of
+	// one; a plain clone has neither.
+	Records bool
 }
+
+// What a verification could go by besides the commits.
+const (
+	EvidenceChecked = "checked" // the log and the runs on record
+	EvidenceMissing = "missing" // one of the two is not there
+	EvidenceAbsent  = "absent"  // neither is, as in a plain clone: the commits alone were verified
+)
 
 // Verification is what became of it; it marshals to what `green verify` prints.
 type Verification struct {
@@ -38,6 +48,8 @@ type Verification struct {
 	Valid  bool     `json:"valid"`
 	Trust  string   `json:"trust"`
 	Faults []string `json:"faults"`
+
+	Evidence string `json:"evidence"` // checked, missing or absent
 }
 
 // verifier walks one chain of promotions.
@@ -50,6 +62,7 @@ type verifier struct {
 	released bool // a person adopted a rewritten main once
 	chain    []Promotion
 	trust    string
+	evidence string
 	faults   []string
 	records
 }
@@ -62,8 +75,8 @@ func Verify(ctx context.Context, in VerifyInput) (out Verification, err error) {
 	if in.Repo.IsShallow() {
 		return Verification{}, fmt.Errorf("verify green: %w: a shallow clone cannot be verified; run git fetch --unshallow", git.ErrUnsupported)
 	}
-	v := &verifier{repo: in.Repo, trust: TrustFirstUse}
-	out = Verification{Commit: in.Commit, Trust: TrustFirstUse}
+	v := &verifier{repo: in.Repo, trust: TrustFirstUse, evidence: EvidenceAbsent}
+	out = Verification{Commit: in.Commit, Trust: TrustFirstUse, Evidence: EvidenceAbsent}
 	defer func() { err = errors.Join(err, v.close()) }()
 	if err := v.open(in, &out); err != nil {
 		return out, err
@@ -72,6 +85,7 @@ func Verify(ctx context.Context, in VerifyInput) (out Verification, err error) {
 		if err := v.readSteering(); err != nil {
 			return out, err
 		}
+		v.checkRecords(in.Records)
 		if err := errors.Join(v.openScratch(ctx), v.checkChain(ctx)); err != nil {
 			return out, err
 		}
@@ -84,7 +98,7 @@ func Verify(ctx context.Context, in VerifyInput) (out Verification, err error) {
 	if err := ctx.Err(); err != nil {
 		return out, fmt.Errorf("verify %s: %w", out.Commit.Short(), err)
 	}
-	out.Trust, out.Faults, out.Valid = v.trust, notNull(v.faults), len(v.faults) == 0
+	out.Trust, out.Faults, out.Valid, out.Evidence = v.trust, notNull(v.faults), len(v.faults) == 0, v.evidence
 	return out, nil
 }
 

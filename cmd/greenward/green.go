@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -250,6 +251,12 @@ func (a *app) verify(ctx context.Context, rev, signers string) error {
 		return err
 	}
 	in := green.VerifyInput{Repo: repo, Main: main, Green: tip}
+	if in.Records, err = green.IsMirror(repo); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(repo.Dir(), "greenward", "key")); err == nil {
+		in.Records = true // a hub that has signed, whatever became of its refs
+	}
 	if signers != "" {
 		if in.Signers, err = os.ReadFile(signers); err != nil {
 			return usagef("--signers: %v", err)
@@ -268,6 +275,9 @@ func (a *app) verify(ctx context.Context, rev, signers string) error {
 		line(w, "%s is %s (trust: %s)", v.Commit.Short(), map[bool]string{true: "valid", false: "NOT valid"}[v.Valid], v.Trust)
 		for _, fault := range v.Faults {
 			line(w, "  %s", fault)
+		}
+		if v.Evidence == green.EvidenceAbsent {
+			line(w, "  neither green's log nor the evidence is here: signatures, parents and trees alone were verified")
 		}
 	}); err != nil {
 		return err

@@ -190,9 +190,29 @@ func (f *Fsck) ledger(context.Context) error {
 // green holds the branch against its own history and its log.
 func (f *Fsck) green(ctx context.Context) error {
 	tip, err := f.Hub.Tip(f.Green)
-	if err != nil || tip.IsZero() {
+	if err != nil {
 		return err
 	}
+	if err := f.greenLog(tip); err != nil || tip.IsZero() {
+		return err
+	}
+	if c, err := f.Hub.Commit(tip); err != nil {
+		return err
+	} else if _, promoted := c.Trailers().Get("Snapshot"); !promoted {
+		return nil // a branch that greenward found, before its first promotion
+	}
+	v, err := green.Verify(ctx, green.VerifyInput{Repo: f.Hub.Repo, Commit: tip, Main: f.Main, Green: f.Green, Records: true})
+	if err != nil {
+		return err
+	}
+	for _, fault := range v.Faults {
+		f.find(KindGreen, string(tip), "%s", fault)
+	}
+	return nil
+}
+
+// greenLog holds green's tip against the newest promotion that the log knows.
+func (f *Fsck) greenLog(tip git.Hash) error {
 	lines, err := green.ReadLog(f.Hub.Repo)
 	if err != nil {
 		return err
@@ -205,22 +225,13 @@ func (f *Fsck) green(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if *l.Green != now && *l.Green != tip {
+		switch {
+		case now.IsZero():
+			f.find(KindGreen, string(f.Green), "is gone, and the log says %s: put it back with git update-ref %s %s", l.Green.Short(), f.Green, *l.Green)
+		case *l.Green != now && *l.Green != tip:
 			f.find(KindGreen, string(f.Green), "stands at %s, and the log says %s: greenward green snapshot goes on from there", now.Short(), l.Green.Short())
 		}
-		break
-	}
-	if c, err := f.Hub.Commit(tip); err != nil {
-		return err
-	} else if _, promoted := c.Trailers().Get("Snapshot"); !promoted {
-		return nil // a branch that greenward found, before its first promotion
-	}
-	v, err := green.Verify(ctx, green.VerifyInput{Repo: f.Hub.Repo, Commit: tip, Main: f.Main, Green: f.Green})
-	if err != nil {
-		return err
-	}
-	for _, fault := range v.Faults {
-		f.find(KindGreen, string(tip), "%s", fault)
+		return nil
 	}
 	return nil
 }
