@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -77,6 +78,10 @@ type Lander struct {
 	built    *Built // that has ended and no pass has taken up
 	wake     <-chan struct{}
 	tidying  errgroup.Group
+	sweeping atomic.Bool
+	sweeper  *git.Mover         // removes branches beside the landings
+	owed     []journal.Decision // whose branches are to be removed
+	owing    int                // transactions since all was tidied
 }
 
 // Landing is what one call decided.
@@ -124,7 +129,7 @@ func (l *Lander) close() error {
 	if l.merger == nil {
 		return nil
 	}
-	return errors.Join(l.merger.Close(), l.mover.Close(), l.ahead.close())
+	return errors.Join(l.merger.Close(), l.mover.Close(), l.sweeper.Close(), l.ahead.close())
 }
 
 // Merges is how the merges so far were made.
@@ -301,7 +306,7 @@ func (l *Lander) onePass(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	defer func() { err = errors.Join(err, l.tidied()) }()
+	defer func() { err = errors.Join(err, l.tidied(ctx)) }()
 	if err := l.open(); err != nil {
 		return false, err
 	}
@@ -365,7 +370,8 @@ func (l *Lander) open() error {
 		l.log, l.stage = log, l.Hub.Stage()
 		l.stage.Volatile = l.Volatile
 		l.merger, l.mover, l.known = l.stage.Merger(), l.Hub.Mover(), merge.NewKnown(l.Hub.Repo)
-		l.mover.Volatile = l.Volatile
+		l.sweeper = l.Hub.Mover()
+		l.mover.Volatile, l.sweeper.Volatile = l.Volatile, l.Volatile
 		l.rules = &gate.Gate{Repo: l.Hub.Repo}
 		l.ahead = newAhead(l.Hub.Repo, l.rules)
 		l.session = merge.With(l.stage.Repo, l.merger)

@@ -42,9 +42,6 @@ func (l *Lander) record(ctx context.Context, e Record) (Event, error) {
 	if err := l.stage.Flush(ctx); err != nil {
 		return nil, fmt.Errorf("land %d entries: %w", len(e.Decisions), err)
 	}
-	if err := l.tidied(); err != nil {
-		return nil, err
-	}
 	l.at("record before")
 	err = l.transact(ctx, updates)
 	if race, lost := errors.AsType[*git.RaceError](err); lost {
@@ -64,16 +61,35 @@ func (l *Lander) record(ctx context.Context, e Record) (Event, error) {
 	}
 	l.pass.log = l.log.Tip()
 	fresh := l.fresh()
-	if fresh && len(l.state.waiting) > 0 {
-		tip := l.pass.log
-		l.tidying.Go(func() error { return l.tidy(ctx, e.Decisions, tip) })
+	l.owed = append(l.owed, e.Decisions...)
+	if l.owing++; fresh && len(l.state.waiting) > 0 && l.owing < maxOwing {
+		l.sweep(ctx)
 		return Recorded{Fresh: true}, nil // tidied beside the next merges
 	}
-	return Recorded{Fresh: fresh}, l.tidy(ctx, e.Decisions, l.pass.log)
+	return Recorded{Fresh: fresh}, l.tidied(ctx)
 }
 
-// tidy removes the branches of entries that the log commit tip decided, and notes
-// that this is done. A crash before that is mended by the next pass.
+// maxOwing is how many transactions may wait to be tidied: a pass that begins after a
+// crash looks at more than that.
+const maxOwing = maxUnsettled / 2
+
+// sweep tidies what the newest transactions left, all at once, beside what comes
+// next; while that is done, more gathers.
+func (l *Lander) sweep(ctx context.Context) {
+	if !l.sweeping.CompareAndSwap(false, true) {
+		return
+	}
+	decisions, tip := l.owed, l.pass.log
+	l.owed = nil
+	l.tidying.Go(func() error {
+		err := l.tidy(ctx, decisions, tip)
+		l.sweeping.Store(err != nil) // what failed is not to be noted as done by the next one
+		return err
+	})
+}
+
+// tidy removes the branches of entries that were decided up to the log commit tip,
+// and notes that this is done. A crash before that is mended by the next pass.
 func (l *Lander) tidy(ctx context.Context, decisions []journal.Decision, tip git.Hash) error {
 	if err := l.clean(ctx, decisions); err != nil {
 		return err
@@ -81,11 +97,17 @@ func (l *Lander) tidy(ctx context.Context, decisions []journal.Decision, tip git
 	return l.settle(tip)
 }
 
-// tidied waits for a tidy that runs beside the landings.
-func (l *Lander) tidied() error {
+// tidied waits for what sweeps, and tidies what is left.
+func (l *Lander) tidied(ctx context.Context) error {
 	err := l.tidying.Wait()
 	l.tidying = errgroup.Group{}
-	return err
+	l.sweeping.Store(false)
+	owed := l.owed
+	l.owed, l.owing = nil, 0
+	if err != nil || len(owed) == 0 || ctx.Err() != nil {
+		return err // the next pass does what is left
+	}
+	return l.tidy(ctx, owed, l.pass.log)
 }
 
 // Bounds of how long a pass goes on with what it has read: entries that came
@@ -247,11 +269,15 @@ func rescueRef(repo *git.Repo, task string, head git.Hash) (git.Ref, error) {
 // transact is a ref transaction that outlives the lock files of a killed git:
 // the old ones are removed, the young ones are waited for.
 func (l *Lander) transact(ctx context.Context, updates []git.RefUpdate) error {
+	return l.transactBy(ctx, l.mover, updates)
+}
+
+func (l *Lander) transactBy(ctx context.Context, mover *git.Mover, updates []git.RefUpdate) error {
 	for try := 0; ; try++ {
 		if err := l.clearLocks(ctx, updates); err != nil {
 			return err
 		}
-		err := l.mover.Transact(ctx, updates)
+		err := mover.Transact(ctx, updates)
 		if err == nil || ctx.Err() != nil || try >= 100 {
 			return err
 		}
@@ -315,7 +341,7 @@ func (l *Lander) clean(ctx context.Context, decisions []journal.Decision) error 
 			return nil
 		}
 		l.at("clean before")
-		err := l.transact(ctx, updates)
+		err := l.transactBy(ctx, l.sweeper, updates)
 		l.at("clean after")
 		if _, lost := errors.AsType[*git.RaceError](err); !lost {
 			return err

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -67,17 +70,45 @@ func (m *Mover) start(ctx context.Context) error {
 	if m.Volatile {
 		policy = "core.fsync=none"
 	}
-	args := []string{"--no-replace-objects", "--git-dir=" + m.repo.dir}
-	for _, setting := range append(settings(), policy) {
+	dir, err := m.place()
+	if err != nil {
+		return fmt.Errorf("make a place to move refs from: %w", err)
+	}
+	args := []string{"--no-replace-objects", "--git-dir=" + dir}
+	for _, setting := range append(settings(), policy, "core.logAllRefUpdates=false") {
 		args = append(args, "-c", setting)
 	}
 	m.said = proc.NewCapture(4<<10, 4<<10, nil)
-	var err error
 	m.p, err = proc.Start(context.WithoutCancel(ctx), proc.Command{
 		Name: "git", Args: append(args, "update-ref", "--no-deref", "-m", "greenward", "--stdin", "-z"),
 		Dir: m.repo.dir, Env: m.repo.environment(call{}), Stderr: m.said, Survive: true,
 	})
 	return err
+}
+
+// place is the git directory that refs are moved from. git locks HEAD whenever the
+// branch moves that it names, which costs a file made and removed; so the directory
+// is one that has a HEAD of its own, like a linked working tree, and all else from
+// the repository. Where the repository keeps logs of its refs, that of HEAD is part
+// of them, and it is the repository itself.
+func (m *Mover) place() (string, error) {
+	if _, err := os.Stat(filepath.Join(m.repo.dir, "logs")); !errors.Is(err, fs.ErrNotExist) {
+		return m.repo.dir, err
+	}
+	dir := filepath.Join(m.repo.dir, "greenward", "mover")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	for name, text := range map[string]string{"HEAD": "ref: refs/greenward/none\n", "commondir": "../..\n"} {
+		name = filepath.Join(dir, name)
+		if there, err := os.ReadFile(name); err == nil && string(there) == text {
+			continue
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
 }
 
 // tell hands over one transaction and waits until it stands. Nothing calls it off

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -72,6 +73,7 @@ func (s *Stage) Flush(ctx context.Context) error {
 	for i, h := range order {
 		s.of.kept.keep(h, list[i].kind, list[i].data)
 	}
+	s.s.stored(order)
 	s.Reset()
 	return nil
 }
@@ -163,7 +165,23 @@ type stage struct {
 	mu      sync.Mutex
 	objects map[Hash]object
 	order   []Hash
-	epoch   int // how often it was emptied
+	epoch   int  // how often it was emptied
+	empty   bool // the empty tree, which every line of a log has, was stored
+}
+
+// hasEmpty reports whether the empty tree was stored, or waits to be.
+func (s *stage) hasEmpty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, waits := s.objects[EmptyTree]
+	return s.empty || waits
+}
+
+// stored says that objects are in the repository.
+func (s *stage) stored(order []Hash) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.empty = s.empty || slices.Contains(order, EmptyTree)
 }
 
 func (s *stage) find(h Hash) (object, bool) {

@@ -85,7 +85,9 @@ func (r *Repo) WriteCommit(in CommitInput) (Hash, error) {
 func (r *Repo) write(kind plumbing.ObjectType, data []byte) (Hash, error) {
 	h := nameOf(kind, data)
 	if r.of != nil {
-		r.of.stage.add(h, kind, data)
+		if h != EmptyTree || !r.of.stage.hasEmpty() {
+			r.of.stage.add(h, kind, data)
+		}
 		return h, nil
 	}
 	dir := filepath.Join(r.dir, "objects", string(h[:2]))
