@@ -72,7 +72,8 @@ func (a *app) labLand(ctx context.Context, o landOptions) error {
 		return a.print(report, func(w io.Writer) {
 			line(w, "%d landings in rounds of %d: %.0f/s in the second tenth, %.0f/s in the last: %.2f times as long; maintenance %.0f s beside %.0f s of landing",
 				report.Changes, report.Round, report.First, report.Last, report.First/report.Last, report.Tending, report.Landing)
-			line(w, "the hub's objects have %d bytes, freshly packed %d: %.2f times", report.Bytes, report.Repacked, float64(report.Bytes)/float64(report.Repacked))
+			line(w, "the hub's objects have %d bytes; freshly packed with all that it keeps %d: %.2f times; main and log alone %d: %.2f times",
+				report.Bytes, report.Whole, float64(report.Bytes)/float64(report.Whole), report.Repacked, float64(report.Bytes)/float64(report.Repacked))
 		})
 	}
 	report, err := l.Run(ctx)

@@ -40,3 +40,12 @@ func (r *Repo) Repack(ctx context.Context) error {
 	}
 	return nil
 }
+
+// RepackWhole is Repack of all that the repository has, whether or not a ref
+// reaches it.
+func (r *Repo) RepackWhole(ctx context.Context) error {
+	if _, err := r.git(ctx, "repack", "-a", "-d", "-q", "--keep-unreachable"); err != nil {
+		return fmt.Errorf("repack %q: %w", r.dir, err)
+	}
+	return nil
+}

@@ -12,7 +12,7 @@ import (
 
 // From how many packs or loose objects on Maintain has something to do.
 const (
-	packsDue = 50
+	packsDue = 32
 	looseDue = 5_000
 )
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"sync"
 
+	"greenward/internal/git/pack"
+
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
@@ -20,8 +22,8 @@ type reader struct {
 	store *filesystem.Storage
 	kept  keeper
 	packs packedRefs
-	stage *stage    // objects that are not in the repository yet; nil: none
-	zips  sync.Pool // of compressors
+	stage *stage // objects that are not in the repository yet; nil: none
+	zips  pack.Deflater
 }
 
 // objectCache bounds what go-git keeps of decoded objects.

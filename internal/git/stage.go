@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 
+	"greenward/internal/git/pack"
+
 	"github.com/go-git/go-git/v5/plumbing"
 	"golang.org/x/sync/errgroup"
 )
@@ -126,7 +128,7 @@ func (s *Stage) flushPack(order []Hash, list []object) error {
 		}
 	}
 	p, err := s.packOf(order, list)
-	if errors.Is(err, errPackSize) {
+	if errors.Is(err, pack.ErrSize) {
 		return s.flushLoose(order, list)
 	}
 	if err != nil {
@@ -139,8 +141,8 @@ func (s *Stage) flushPack(order []Hash, list []object) error {
 	for _, file := range []struct {
 		end  string
 		data []byte
-	}{{".pack", p.pack}, {".idx", p.index}} {
-		if err := storeAt(dir, filepath.Join(dir, "pack-"+p.name+file.end), file.data, !s.Volatile); err != nil {
+	}{{".pack", p.Data}, {".idx", p.Index}} {
+		if err := storeAt(dir, filepath.Join(dir, "pack-"+p.Name+file.end), file.data, !s.Volatile); err != nil {
 			return err
 		}
 	}

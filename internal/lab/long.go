@@ -21,7 +21,8 @@ type LongReport struct {
 	Landing  float64 `json:"landing_seconds"`
 	Tending  float64 `json:"maintenance_seconds"` // between the rounds, not part of landing
 	Bytes    int64   `json:"bytes"`               // of the hub's objects in the end
-	Repacked int64   `json:"repacked_bytes"`      // of a copy that was freshly packed
+	Repacked int64   `json:"repacked_bytes"`      // of a copy of main and log that was freshly packed
+	Whole    int64   `json:"whole_bytes"`         // of the hub itself, freshly packed with all that it keeps
 }
 
 // Long lands the changes of a Land through one lander in rounds, and maintains the
@@ -68,7 +69,13 @@ func (l *Land) Long(ctx context.Context, round int) (LongReport, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Repacked, err = size(filepath.Join(fresh.Dir(), "objects"))
+	if out.Repacked, err = size(filepath.Join(fresh.Dir(), "objects")); err != nil {
+		return out, err
+	}
+	if err := repo.RepackWhole(ctx); err != nil {
+		return out, err
+	}
+	out.Whole, err = size(filepath.Join(repo.Dir(), "objects"))
 	return out, err
 }
 
