@@ -37,6 +37,7 @@ type Pool struct {
 	Boards *agents.BoardReader                             // nil: one of its own
 	Spent  func(task string) bool                          // whether the budget that covers a task is used up; nil: never
 	Health func(run string) (health.State, error)          // what is done about a run's health; nil: nothing is
+	Far    bool                                            // Repo mirrors a hub elsewhere, which may be out of reach for a while
 	OnEnd  func(agents.Ending)
 
 	mu       sync.Mutex
@@ -64,7 +65,13 @@ func (p *Pool) slot(ctx context.Context, agent string) error {
 		heard := p.Moved.Heard()
 		task, claim, ok, err := p.next(ctx, agent)
 		if err != nil {
-			return err
+			if ctx.Err() != nil || !p.Far {
+				return err
+			}
+			if err := p.stumble(ctx, "", err); err != nil {
+				return err
+			}
+			continue
 		}
 		if !ok {
 			if err := wait(ctx, heard, pollEvery); err != nil {
@@ -159,17 +166,18 @@ func (p *Pool) release(task string) {
 }
 
 // stumble decides what an error of a worker means: for the pool's end, or for a
-// rest before the task is tried again.
+// rest before the task is tried again. Where the hub may be out of reach for a while
+// no number of them ends the pool.
 func (p *Pool) stumble(ctx context.Context, task string, err error) error {
 	n := p.count(err)
 	if n == 0 || fatal(err) {
 		return err
 	}
 	zerolog.Ctx(ctx).Warn().Err(err).Str("task", task).Int("try", n).Msg("worker stumbled")
-	if n > maxStumbles {
+	if n > maxStumbles && !p.Far {
 		return fmt.Errorf("%d workers in a row could not work: %w", n, err)
 	}
-	return wait(ctx, nil, time.Duration(n)*restEvery)
+	return wait(ctx, nil, min(time.Duration(n)*restEvery, maxSync))
 }
 
 // count is how many workers in a row have stumbled.

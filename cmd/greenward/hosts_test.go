@@ -21,10 +21,16 @@ type process struct {
 
 func (p *killPlace) process(host proc.Host, args ...string) *process {
 	p.Helper()
+	return p.started(host, p.program, args...)
+}
+
+// started is any program at work, ended with the test.
+func (p *killPlace) started(host proc.Host, program string, args ...string) *process {
+	p.Helper()
 	one := &process{ended: make(chan struct{}), problems: &bytes.Buffer{}}
 	var err error
 	one.Process, err = proc.Start(p.Context(), proc.Command{
-		Name: p.program, Args: args, Dir: p.TempDir(), Stderr: one.problems, Timeout: 15 * time.Minute,
+		Name: program, Args: args, Dir: p.TempDir(), Stderr: one.problems, Timeout: 15 * time.Minute,
 		Env: host.Only("PATH", "HOME", "TMPDIR", "GOCACHE", "GOPATH", "XDG_CACHE_HOME", "OPENAI_BASE_URL", "OPENAI_API_KEY", "GREENWARD_WORKER_TOKEN", "GREENWARD_HUB_TOKEN"),
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"regexp"
@@ -18,8 +19,20 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"greenward": func() { os.Exit(start()) },
+		"greenward":      func() { os.Exit(start()) },
+		"scripted-model": func() { os.Exit(serveModel()) },
 	})
+}
+
+// serveModel is a program of its own, so that it can live in a network namespace:
+// it serves killScript on the address that it is given until it is ended.
+func serveModel() int {
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", os.Args[1])
+	if err == nil {
+		err = modeltest.New(modeltest.Func(killScript), modeltest.Options{Key: "sk-test"}).Serve(context.Background(), listener)
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
 }
 
 // TestScripts runs every testdata/script/<command>_<scenario>.txtar.

@@ -82,6 +82,7 @@ func (a *app) work(ctx context.Context, o workOptions) error {
 		o.workers = e.policy.Agents.Workers
 	}
 	pool := c.pool(o.run, o.workers)
+	pool.Far = mirror != nil
 	pool.OnEnd = func(e agents.Ending) {
 		if err := a.print(endingLine(e), func(w io.Writer) { line(w, "%-8s %s", e.Outcome, e.Task) }); err != nil {
 			a.note("greenward: %v", err) // a closed pipe must not stop the work

@@ -133,9 +133,18 @@ func (r *Repo) pushThrough(ctx context.Context, url string, updates []RefUpdate)
 	}
 	var why []string
 	for line := range strings.Lines(string(out)) {
-		if strings.HasPrefix(line, "!") { // as --porcelain marks a ref that was refused
-			why = append(why, OneLine(line[1:]))
+		if !strings.HasPrefix(line, "!") { // as --porcelain marks a ref that was refused
+			continue
 		}
+		// It stood elsewhere when git looked, or moved under it, and is back by now: a
+		// claim comes and goes.
+		for _, lost := range []string{"[rejected] (stale info)", "[remote rejected] (atomic transaction failed)", "[remote rejected] (failed to update ref)"} {
+			if spec, raced := strings.CutSuffix(strings.TrimSpace(line), lost); raced {
+				_, ref, _ := strings.Cut(strings.TrimSpace(spec[1:]), ":")
+				return &RaceError{Ref: Ref(ref)}
+			}
+		}
+		why = append(why, OneLine(line[1:]))
 	}
 	return fmt.Errorf("move %s in the hub %s: %s: %w", updates[0].Ref, redacted(url), strings.Join(why, "; "), said)
 }
