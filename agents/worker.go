@@ -128,7 +128,10 @@ func (w *Worker) Do(ctx context.Context, task Task, claim Claim) (Ending, error)
 	}
 	if ending.Superseded {
 		zerolog.Ctx(ctx).Info().Msg("task superseded")
-		return ending, nil
+		if _, open, err := w.tip(task.ID); err != nil || open {
+			return ending, err // a claim stays while its task is open
+		}
+		return ending, w.endClaim(ctx, claim) // it was over before it was claimed
 	}
 	zerolog.Ctx(ctx).Info().Str("outcome", string(ending.Outcome)).Str("change", ending.Entry).Str("commit", string(ending.Landed)).Msg("task handed off")
 	return ending, w.endClaim(ctx, claim)

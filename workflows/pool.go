@@ -41,7 +41,8 @@ type Pool struct {
 	OnEnd  func(agents.Ending)
 
 	mu       sync.Mutex
-	taken    map[string]bool // tasks that a worker of this pool has
+	taken    map[string]bool   // tasks that a worker of this pool has
+	kept     map[string]string // claims under which work on a task was cut short, by task
 	stumbles int
 }
 
@@ -79,34 +80,40 @@ func (p *Pool) slot(ctx context.Context, agent string) error {
 			}
 			continue
 		}
-		err = p.do(ctx, agent, task, claim)
-		p.release(task.ID)
+		ended, err := p.do(ctx, agent, task, claim)
+		p.end(claim, ended)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err := p.stumble(ctx, task.ID, err); err != nil {
 			return err
 		}
+		if err == nil && !ended { // what is seen of main here may be old
+			if err := wait(ctx, nil, pollEvery); err != nil {
+				return err
+			}
+		}
 	}
 }
 
-func (p *Pool) do(ctx context.Context, agent string, task agents.Task, claim agents.Claim) error {
+// do has a worker work on a task; ended: it handed it off.
+func (p *Pool) do(ctx context.Context, agent string, task agents.Task, claim agents.Claim) (ended bool, err error) {
 	worker, err := p.Hire(agent, agents.RunOf(task.ID))
 	if err != nil {
-		return err
+		return false, err
 	}
 	ending, err := worker.Do(ctx, task, claim)
 	if worker.Transcript != nil {
 		err = errors.Join(err, worker.Transcript.Close())
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	p.Moved.Ring()
 	if p.OnEnd != nil {
 		p.OnEnd(ending)
 	}
-	return nil
+	return !ending.Superseded, nil
 }
 
 // next claims the best task that nobody has. Tasks are looked at in order, so of
@@ -140,8 +147,47 @@ func (p *Pool) next(ctx context.Context, agent string) (agents.Task, agents.Clai
 	return agents.Task{}, agents.Claim{}, false, nil
 }
 
+// end frees a task. What was cut short is gone on with under the same claim, where
+// that holds still.
+func (p *Pool) end(claim agents.Claim, ended bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.taken, claim.Task)
+	if delete(p.kept, claim.Task); !ended {
+		if p.kept == nil {
+			p.kept = map[string]string{}
+		}
+		p.kept[claim.Task] = claim.ID
+	}
+}
+
+// again renews the claim under which this pool had a task, if it holds still.
+func (p *Pool) again(ctx context.Context, task string) (agents.Claim, bool, error) {
+	p.mu.Lock()
+	id := p.kept[task]
+	p.mu.Unlock()
+	if id == "" {
+		return agents.Claim{}, false, nil
+	}
+	now, err := p.Claims.Read(task)
+	if errors.Is(err, git.ErrNotFound) || err == nil && now.ID != id {
+		return agents.Claim{}, false, nil
+	}
+	if err != nil {
+		return agents.Claim{}, false, err
+	}
+	now, err = p.Claims.Renew(ctx, now)
+	if errors.Is(err, agents.ErrClaimLost) {
+		return agents.Claim{}, false, nil
+	}
+	return now, err == nil, err
+}
+
 // claim takes a task that is free or whose holder is gone.
 func (p *Pool) claim(ctx context.Context, task, agent string) (agents.Claim, bool, error) {
+	if claim, ok, err := p.again(ctx, task); ok || err != nil {
+		return claim, ok, err
+	}
 	claim, err := p.Claims.Take(ctx, task, agent)
 	if errors.Is(err, agents.ErrHeld) {
 		return claim, false, nil

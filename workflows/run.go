@@ -202,6 +202,9 @@ func (r *Run) work(ctx context.Context, run string) (string, error) {
 	if r.Schedule != nil && !r.Served {
 		g.Go(func() error { return r.Schedule.Run(working) })
 	}
+	if !r.Served {
+		g.Go(func() error { return (&Reclaim{Repo: r.Hub.Repo, Main: r.Main, Claims: r.Claims}).Run(working) })
+	}
 	if r.Health != nil {
 		g.Go(func() error { return tick(working, healthEvery, r.lookAfter) })
 	}

@@ -25,11 +25,16 @@ func TestMain(m *testing.M) {
 }
 
 // serveModel is a program of its own, so that it can live in a network namespace:
-// it serves killScript on the address that it is given until it is ended.
+// it serves killScript, slow enough that agents are met at work, on the address that
+// it is given until it is ended.
 func serveModel() int {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", os.Args[1])
 	if err == nil {
-		err = modeltest.New(modeltest.Func(killScript), modeltest.Options{Key: "sk-test"}).Serve(context.Background(), listener)
+		err = modeltest.New(modeltest.Func(func(r modeltest.Request) modeltest.Reply {
+			reply := killScript(r)
+			reply.Latency = 300 * time.Millisecond
+			return reply
+		}), modeltest.Options{Key: "sk-test"}).Serve(context.Background(), listener)
 	}
 	fmt.Fprintln(os.Stderr, err)
 	return 1

@@ -209,6 +209,7 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 	landing := &workflows.Landing{Lander: c.lander, Asked: c.asked, Moved: c.moved}
 	g.Go(func() error { return landing.Run(ctx) })
 	g.Go(func() error { return (&workflows.Guard{Hub: e.hub, Claims: c.claims}).Run(ctx) })
+	g.Go(func() error { return (&workflows.Reclaim{Repo: e.hub.Repo, Main: e.main, Claims: c.claims}).Run(ctx) })
 	auditor := &workflows.Auditor{Hub: e.hub, Main: e.main}
 	g.Go(func() error { return auditor.Run(ctx) })
 	if e.hub.Upstream() != "" {
