@@ -158,29 +158,6 @@ func TestS2ThreeHostsAPartitionAndAHostLost(t *testing.T) {
 	t.Logf("hand-offs by the hub %d, by one %d, by two %d, by three %d", p.handedOff("worker-"), p.handedOff("one-"), p.handedOff("two-"), p.handedOff("three-"))
 }
 
-// settled waits until green is as new as main.
-func (p *killPlace) settled(server *process) {
-	p.Helper()
-	for {
-		if _, out := p.command("green", "status", "--json"); strings.Contains(out, `"behind":0`) || strings.Contains(out, `"behind": 0`) {
-			return
-		}
-		p.alive(server)
-	}
-}
-
-// alive wants programs to run still.
-func (p *killPlace) alive(all ...*process) {
-	p.Helper()
-	for _, one := range all {
-		select {
-		case <-one.ended:
-			p.Fatalf("a program ended:\n%s\nopen: %s\nrefs: %s", one.problems, gittest.Git(p.T, p.hub, "ls-tree", "-r", "--name-only", "main", "tasks/"), gittest.Git(p.T, p.hub, "for-each-ref", "refs/heads", "refs/greenward/claims"))
-		default:
-		}
-	}
-}
-
 // handedOff is how many tasks agents of that prefix have ended.
 func (p *killPlace) handedOff(prefix string) int {
 	p.Helper()

@@ -122,7 +122,31 @@ func TestS2HostsReachTheGoalOverHTTP(t *testing.T) {
 			t.Errorf("%s is no worker of another host", agent)
 		}
 	}
+	p.settled(server) // what a promotion writes meanwhile would look torn
 	if result, out := p.command("fsck"); !result.OK() {
 		t.Errorf("fsck: %s", out)
+	}
+}
+
+// settled waits until green is as new as main.
+func (p *killPlace) settled(server *process) {
+	p.Helper()
+	for {
+		if _, out := p.command("green", "status", "--json"); strings.Contains(out, `"behind":0`) || strings.Contains(out, `"behind": 0`) {
+			return
+		}
+		p.alive(server)
+	}
+}
+
+// alive wants programs to run still.
+func (p *killPlace) alive(all ...*process) {
+	p.Helper()
+	for _, one := range all {
+		select {
+		case <-one.ended:
+			p.Fatalf("a program ended:\n%s\nopen: %s\nrefs: %s", one.problems, gittest.Git(p.T, p.hub, "ls-tree", "-r", "--name-only", "main", "tasks/"), gittest.Git(p.T, p.hub, "for-each-ref", "refs/heads", "refs/greenward/claims"))
+		default:
+		}
 	}
 }
