@@ -72,12 +72,19 @@ func (g *Guard) Once(ctx context.Context) ([]Tampered, error) {
 		}
 		now[ref] = tip
 	}
-	claims, err := g.Hub.Refs(git.ClaimPrefix)
-	if err != nil {
-		return nil, err
+	for _, prefix := range []string{git.ClaimPrefix, git.RunLogPrefix} {
+		refs, err := g.Hub.Refs(prefix)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range refs {
+			now[r.Ref] = r.Hash
+		}
 	}
-	for _, r := range claims {
-		now[r.Ref] = r.Hash
+	for ref := range g.seen {
+		if _, there := now[ref]; !there && strings.HasPrefix(string(ref), git.RunLogPrefix) {
+			now[ref] = "" // a log that somebody deleted
+		}
 	}
 	var found []Tampered
 	moved := false

@@ -57,6 +57,7 @@ func TestForcedRefsAreNoticedAndRestored(t *testing.T) {
 	second := commit("two", first)
 	gitOut("update-ref", string(git.QueueLog), first)
 	gitOut("update-ref", string(git.Notes), first)
+	gitOut("update-ref", git.RunLogPrefix+"run", second)
 	claim, err := claims.Acquire(t.Context(), "run/a", "worker-1")
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +82,8 @@ func TestForcedRefsAreNoticedAndRestored(t *testing.T) {
 		"rewound log":    {string(git.QueueLog), first, second},
 		"forged log":     {string(git.QueueLog), commit("mine"), second},
 		"deleted ledger": {string(git.Notes), "", first},
+		"rewound health": {git.RunLogPrefix + "run", first, second},
+		"deleted health": {git.RunLogPrefix + "run", "", second},
 		"old claim":      {ref, string(earlier.Commit), string(taken.Commit)},
 		"no claim":       {ref, first, string(taken.Commit)},
 		"stolen claim":   {ref, commit("claim\n\nTask: run/a\nClaim: 0123456789ab\nGeneration: 2\nBeat: 3\nHolder: mallory"), string(taken.Commit)},
