@@ -98,6 +98,7 @@ type Bot struct {
 	read   map[int]reading
 	asked  map[git.Hash]time.Time // when the checks of a commit were read last
 	swept  time.Time
+	listed time.Time         // the issues
 	waits  time.Duration     // until the next report may be written; 0: none is left
 	rules  map[string]*rules // of base branches
 	carry  bors.Config       // main's bors.toml, as of this reconcile
@@ -248,13 +249,17 @@ func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 // Stats counts since the start of the process.
 type Stats struct {
 	Reconciles int
-	Failures   int           // reconciles that ended with an error
-	Limited    int           // answers that were rate limits
-	Calls      int           // requests to the API
-	Writes     int           // of them, comments and check runs
-	Unsaid     int           // reports that wait for their turn
-	Oldest     time.Duration // age of the oldest request that has not come to its end
-	CoolUntil  time.Time
+	Failures   int // reconciles that ended with an error
+	Limited    int // answers that were rate limits
+	Calls      int // requests to the API
+	Unchanged  int // of them, answered by 304, which costs nothing of the rate
+	Writes     int // of them, comments and check runs
+	Unsaid     int // reports that wait for their turn
+	// Unannounced counts the commands in a row that were found by the poll although a
+	// delivery should have spoken of them: do webhooks reach us?
+	Unannounced int
+	Oldest      time.Duration // age of the oldest request that has not come to its end
+	CoolUntil   time.Time
 }
 
 // Stats is a copy of the counters.

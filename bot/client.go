@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-github/v66/github"
 
 	"greenward/bot/command"
+	"greenward/bot/etag"
 )
 
 const defaultAPI = "https://api.github.com"
@@ -43,8 +44,13 @@ type counter struct {
 
 // RoundTrip passes the request on.
 func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.b.count(func(s *Stats) { s.Calls++ })
-	return c.next.RoundTrip(r)
+	resp, err := c.next.RoundTrip(r)
+	c.b.count(func(s *Stats) {
+		if s.Calls++; err == nil && resp.StatusCode == http.StatusNotModified {
+			s.Unchanged++
+		}
+	})
+	return resp, err
 }
 
 // connect returns the client, made anew after a refusal. b.mu is held.
@@ -122,7 +128,7 @@ func (cfg Config) installation(ctx context.Context, asApp *github.Client) (*gith
 }
 
 func (b *Bot) dial(ctx context.Context) (*client, error) {
-	wire := newETags(counter{b, b.cfg.Transport})
+	wire := etag.New(counter{b, b.cfg.Transport})
 	c := &client{owner: b.cfg.Owner, name: b.cfg.Name, roles: map[int64]command.Role{}}
 	if b.cfg.App == 0 {
 		gh, err := b.cfg.open(wire)

@@ -2,8 +2,10 @@ package bot
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -48,7 +50,7 @@ func (b *Bot) gather(ctx context.Context, c *client, named map[git.Hash]bool) er
 		}
 		runs, err := c.verdicts(ctx, commit, b.cfg.App)
 		if err == nil {
-			err = b.cfg.Evidence.Record(ctx, commit, runs)
+			err = errors.Join(b.cfg.Evidence.Record(ctx, commit, runs), b.nudge(ctx, c, commit, len(runs) > 0))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("read the checks of %s: %w", commit.Short(), err))
@@ -58,6 +60,44 @@ func (b *Bot) gather(ctx context.Context, c *client, named map[git.Hash]bool) er
 	}
 	b.asked = asked
 	return errors.Join(errs...)
+}
+
+// Bounds of a nudge.
+const (
+	quietFor  = 10 * time.Minute // how long no run spoke of a commit that is awaited
+	maxNudged = 50
+)
+
+// nudge asks once for a run of a commit that nothing ever ran on: pushed with a token
+// that starts no workflow, perhaps. Workflows that listen to the repository_dispatch
+// "greenward" hear it; the commit is in its client_payload.
+func (b *Bot) nudge(ctx context.Context, c *client, commit git.Hash, ran bool) error {
+	i := slices.IndexFunc(b.mem.Quiet, func(q quiet) bool { return q.Commit == commit })
+	if i < 0 {
+		if !ran {
+			b.mem.Quiet = append(b.mem.Quiet[max(0, len(b.mem.Quiet)-maxNudged):], quiet{Commit: commit, Since: b.cfg.Now().Round(0)})
+		}
+		return nil
+	}
+	q := &b.mem.Quiet[i]
+	if q.Asked = q.Asked || ran; q.Asked || b.cfg.Now().Sub(q.Since) < quietFor || !c.may("contents") {
+		return nil
+	}
+	if err := b.turn(); err != nil {
+		if _, busy := errors.AsType[*busyError](err); busy {
+			return nil // the next look tries again
+		}
+		return err
+	}
+	q.Asked = true
+	payload, err := json.Marshal(map[string]git.Hash{"commit": commit})
+	if err != nil {
+		return fmt.Errorf("ask for a run: %w", err)
+	}
+	if _, _, err := c.Repositories.Dispatch(ctx, c.owner, c.name, github.DispatchRequestOptions{EventType: "greenward", ClientPayload: (*json.RawMessage)(&payload)}); err != nil {
+		return fmt.Errorf("ask for a run: %w", err)
+	}
+	return nil
 }
 
 // verdicts reads every attempt of every check run on a commit, and every status

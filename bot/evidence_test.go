@@ -66,7 +66,7 @@ func TestH14CheckRunsAndStatusesAreRead(t *testing.T) {
 
 // A commit is asked for once a poll period, and at once when a webhook names it;
 // a lost webhook costs the period (H24, Q27).
-func TestH24RunningChecksArePolled(t *testing.T) {
+func TestH24Q27RunningChecksArePolled(t *testing.T) {
 	d := newDesk(t)
 	head := d.commit(d.queue.remote, "main", "more")
 	e := d.awaits(head)

@@ -87,7 +87,7 @@ func TestStaleGreenRaisesOneAlert(t *testing.T) {
 	g.now.Lag += time.Hour
 	d.tick()
 	for _, call := range d.gh.Calls() {
-		if !strings.HasPrefix(call, "GET ") {
+		if !strings.Contains(call, "GET /") {
 			t.Errorf("nothing changed, and it wrote %s", call)
 		}
 	}

@@ -18,8 +18,9 @@ import (
 func (b *Bot) readIssues(ctx context.Context, c *client, hints map[int]bool) (cursor time.Time, err error) {
 	since := b.mem.Cursor.Add(-overlap)
 	if b.mem.Cursor.IsZero() {
-		since = b.cfg.Now().Add(-firstLook).Truncate(time.Second)
+		since = b.cfg.Now().Add(-firstLook)
 	}
+	since = since.Truncate(overlap)
 	items, resp, err := listing(func(o github.ListOptions) ([]*github.Issue, *github.Response, error) {
 		return c.Issues.ListByRepo(ctx, c.owner, c.name, &github.IssueListByRepoOptions{State: "open", Since: since, ListOptions: o})
 	})

@@ -3,10 +3,12 @@ package bot
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"greenward/internal/git"
 	"greenward/internal/hubtest"
 )
 
@@ -44,7 +46,7 @@ func TestQ38PauseIsKept(t *testing.T) {
 	}
 }
 
-func TestH39PauseWithoutATimeDoubles(t *testing.T) {
+func TestH39H40PauseWithoutATimeDoubles(t *testing.T) {
 	d := newDesk(t)
 	d.gh.Fail(hubtest.Fault{Match: ".", Kind: "secondary-limit", Times: 3})
 	for _, want := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute} {
@@ -79,7 +81,7 @@ func TestH38TokenThatDiedIsReplaced(t *testing.T) {
 	}
 }
 
-func TestH10TroubleIsOvercome(t *testing.T) {
+func TestH10Q42TroubleIsOvercome(t *testing.T) {
 	for _, kind := range []string{"unavailable", "malformed", "unauthorized", "lost-answer"} {
 		d := newDesk(t)
 		n, head := d.pull()
@@ -99,7 +101,9 @@ func TestH10TroubleIsOvercome(t *testing.T) {
 	}
 }
 
-// Reading costs two calls when nothing changed, and few for a pull request that lands.
+// Reading costs nothing of the rate when nothing changed, and a pull request that is
+// reported as waiting, lands and is reported again costs at most 12, with the echoes of
+// all that GitHub delivers about it. 304s are counted apart.
 func TestCallsArePaidForByChange(t *testing.T) {
 	d := newDesk(t)
 	d.tick() // a bot that was here before the pull request looks nothing up
@@ -110,18 +114,40 @@ func TestCallsArePaidForByChange(t *testing.T) {
 	d.tick()
 	d.pass(2 * time.Minute)
 	d.tick()
+	d.tick()
 	d.gh.Calls()
 	d.tick()
-	if calls := d.gh.Calls(); len(calls) != 2 {
+	if calls := d.gh.Calls(); len(calls) != 2 || paid(calls) != 0 {
 		t.Fatalf("a quiet tick made %v", calls)
 	}
-	d.gh.Comment(d.alice, n, "/merge")
-	d.tick()
-	d.queue.decide("pr-1", head, Outcome{State: stateLanded})
-	d.tick()
-	if calls := d.gh.Calls(); len(calls) > 14 {
-		t.Fatalf("%d calls for one landing: %v", len(calls), calls)
+	hear := func(event, action string) {
+		d.signed("", event, fmt.Sprintf(`{"action":%q,"repository":{"full_name":"acme/widgets"},"issue":{"number":%[2]d},"pull_request":{"number":%[2]d}}`, action, n))
+		if err := d.bot.Reconcile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d.pass(5 * time.Second)
 	}
+	d.gh.Comment(d.alice, n, "/merge")
+	hear("issue_comment", "created")
+	wantIn(t, d.said(n), "waits in the queue")
+	d.queue.decide("pr-1", head, Outcome{State: stateLanded, Landed: git.Hash(head), Public: true, Merged: true})
+	if err := d.bot.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantIn(t, d.said(n), "landed as")
+	d.gh.Close(n) // as GitHub does when the push arrives
+	hear("pull_request", "closed")
+	hear("push", "")
+	calls := d.gh.Calls()
+	t.Logf("%d requests and %d times 304", paid(calls), len(calls)-paid(calls))
+	if paid(calls) > 12 || len(calls) == paid(calls) {
+		t.Fatalf("%d requests for one landing: %v", paid(calls), strings.Join(calls, "\n"))
+	}
+}
+
+// paid counts the requests that cost something of the rate.
+func paid(calls []string) int {
+	return len(slices.DeleteFunc(slices.Clone(calls), func(c string) bool { return strings.HasPrefix(c, "304 ") }))
 }
 
 func TestSecretsPrintAsDots(t *testing.T) {

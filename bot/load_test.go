@@ -35,11 +35,12 @@ func TestQ39TwoHundredApprovalsInAMinute(t *testing.T) {
 		d.pass(300 * time.Millisecond)
 	}
 	writes := map[int64]int{}
-	calls := 0
+	calls, free := 0, 0
 	look := func() {
 		for _, call := range d.gh.Calls() {
-			calls++
-			if !strings.HasPrefix(call, "GET ") {
+			if calls++; strings.HasPrefix(call, "304 ") {
+				free++
+			} else if !strings.HasPrefix(call, "GET ") {
 				writes[d.clock().Unix()/60]++
 			}
 		}
@@ -74,8 +75,8 @@ func TestQ39TwoHundredApprovalsInAMinute(t *testing.T) {
 	for _, n := range writes {
 		most = max(most, n)
 	}
-	each := float64(calls) / pulls
-	t.Logf("%d approvals: %.1f requests each, at most %d writes a minute, all said %v after the last approval", pulls, each, most, d.clock().Sub(began).Round(time.Second))
+	each := float64(calls-free) / pulls
+	t.Logf("%d approvals: %.1f requests each (and %d times 304), at most %d writes a minute, all said %v after the last approval", pulls, each, free, most, d.clock().Sub(began).Round(time.Second))
 	if most > minute || each > 12 {
 		t.Errorf("%d writes in a minute (at most %d), %.1f requests each (at most 12)", most, minute, each)
 	}

@@ -24,6 +24,7 @@ type memory struct {
 	Cursor  time.Time      `json:"cursor"` // all issues that changed before were dealt with; GitHub's clock
 	Pulls   map[int]*pull  `json:"pulls"`
 	Issues  map[int]*issue `json:"issues,omitempty"`
+	Quiet   []quiet        `json:"quiet,omitempty"`
 	Green   herald.Told    `json:"green,omitzero"`
 	Reruns  []string       `json:"reruns,omitempty"` // deliveries that asked for a check to be run again and were dealt with
 }
@@ -41,6 +42,7 @@ type pull struct {
 	Fresh  bool      `json:"fresh,omitempty"` // the record of effects tells all that was ever written about it
 
 	Read    time.Time `json:"read,omitzero"`     // all comments before were dealt with; GitHub's clock
+	Wrote   time.Time `json:"wrote,omitzero"`    // when GitHub says that we wrote last
 	Handled int64     `json:"handled,omitempty"` // the last comment with a command that was dealt with
 	Event   int64     `json:"event,omitempty"`   // the label event that was dealt with last
 
@@ -72,6 +74,13 @@ type pull struct {
 	out     Outcome   // as of this reconcile
 	gated   string    // why it waits, as of the last look
 	checked time.Time // when that look was
+}
+
+// quiet is a commit that is awaited and that no run spoke of.
+type quiet struct {
+	Commit git.Hash  `json:"commit"`
+	Since  time.Time `json:"since"`
+	Asked  bool      `json:"asked,omitempty"` // for a run, or it has one
 }
 
 // half is one of the two words that approve in Prow's way.

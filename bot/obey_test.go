@@ -232,7 +232,7 @@ func TestH20BotsAreNotAnswered(t *testing.T) {
 }
 
 // H37: the button of a check run asks once more, once for each click.
-func TestH37RerunButton(t *testing.T) {
+func TestH37H23RerunButton(t *testing.T) {
 	d, n, head := asked(t)
 	d.gh.Comment(d.alice, n, "/merge")
 	d.tick()
@@ -278,7 +278,7 @@ func TestQ50VerdictForPrograms(t *testing.T) {
 }
 
 // H25, H27: within GitHub's limits, whatever there is to say; the check always ends.
-func TestH27ManyPathsAndLongTexts(t *testing.T) {
+func TestH25H27ManyPathsAndLongTexts(t *testing.T) {
 	d, n, head := asked(t)
 	d.gh.Comment(d.alice, n, "/merge")
 	d.tick()

@@ -32,7 +32,7 @@ func (d *desk) story(n int, head, next string) []func() {
 // Q28, H01, H08, H21: whatever order deliveries come in, however often each comes and
 // whichever are lost, the end is the same: they only wake. All that happened has
 // happened before the first of them is read, or between any two.
-func TestQ28AnyOrderOfDeliveriesEndsTheSame(t *testing.T) {
+func TestQ28H01H08H21AnyOrderOfDeliveriesEndsTheSame(t *testing.T) {
 	want := ""
 	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 28))

@@ -138,7 +138,7 @@ func (b *Bot) reconcile(ctx context.Context) error {
 	errs := b.readPulls(ctx, c, open, seen.pulls)
 	errs = append(errs, b.rerun(ctx, c, seen.reruns))
 	cursor := b.mem.Cursor
-	if b.cfg.Runs != nil && !halts(errs) {
+	if b.cfg.Runs != nil && !halts(errs) && b.looksAtIssues(seen, open) {
 		cursor, err = b.readIssues(ctx, c, seen.pulls)
 		errs = append(errs, err)
 	}
@@ -161,6 +161,23 @@ func (b *Bot) reconcile(ctx context.Context) error {
 	}
 	b.mem.Cursor = cursor
 	return nil
+}
+
+// looksAtIssues reports whether issues are to be listed: not when deliveries spoke of
+// nothing but pull requests, and the last listing is younger than a poll period.
+func (b *Bot) looksAtIssues(seen hints, open map[int]time.Time) bool {
+	now := b.cfg.Now()
+	only := len(seen.pulls)+len(seen.commits) > 0
+	for number := range seen.pulls {
+		if _, isPull := open[number]; !isPull && b.mem.Pulls[number] == nil {
+			only = false
+		}
+	}
+	if only && now.Sub(b.listed) < b.cfg.Poll {
+		return false
+	}
+	b.listed = now
+	return true
 }
 
 // sight reads how green stands.
@@ -250,7 +267,8 @@ func (p *pull) see(pr *github.PullRequest, head git.Hash, now time.Time) {
 func (b *Bot) readPulls(ctx context.Context, c *client, open map[int]time.Time, hints map[int]bool) (errs []error) {
 	var list, quiet []int
 	for number, updated := range open {
-		if p := b.mem.Pulls[number]; hints[number] || updated.After(b.readSince(p).Add(overlap-time.Minute)) {
+		// What changed last may be what we wrote ourselves: then the sweep is soon enough.
+		if p := b.mem.Pulls[number]; hints[number] || !updated.Equal(p.Wrote) && updated.After(b.readSince(p).Add(overlap-time.Minute)) {
 			list = append(list, number)
 		} else {
 			quiet = append(quiet, number)
@@ -268,11 +286,34 @@ func (b *Bot) readPulls(ctx context.Context, c *client, open map[int]time.Time, 
 		if halts(errs) {
 			return errs
 		}
-		if err := b.readPull(ctx, c, number, b.mem.Pulls[number]); err != nil {
+		p := b.mem.Pulls[number]
+		before, known := p.Handled, !p.Read.IsZero()
+		err := b.readPull(ctx, c, number, p)
+		if p.Handled != before && known {
+			b.announced(ctx, hints[number])
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("read pull request %d: %w", number, err))
 		}
 	}
 	return errs
+}
+
+// silenceAlarm is how many commands in a row without a delivery are worth a person's look.
+const silenceAlarm = 3
+
+// announced notes whether a delivery spoke of a command.
+func (b *Bot) announced(ctx context.Context, was bool) {
+	n := 0
+	b.count(func(s *Stats) {
+		if s.Unannounced++; was {
+			s.Unannounced = 0
+		}
+		n = s.Unannounced
+	})
+	if n == silenceAlarm {
+		zerolog.Ctx(ctx).Error().Int("commands", n).Msg("commands came without deliveries: does GitHub reach the webhook's address")
+	}
 }
 
 // readSince is from when on a pull request's comments are not known to be dealt with.
@@ -352,6 +393,7 @@ func (c *client) labelled(ctx context.Context, number int, label string) (*githu
 }
 
 func (c *client) comments(ctx context.Context, number int, since time.Time) ([]*github.IssueComment, time.Time, error) {
+	since = since.Truncate(overlap) // the same question for a while, so that its answer has a tag
 	list, resp, err := listing(func(o github.ListOptions) ([]*github.IssueComment, *github.Response, error) {
 		return c.Issues.ListComments(ctx, c.owner, c.name, number, &github.IssueListCommentsOptions{Since: &since, ListOptions: o})
 	})

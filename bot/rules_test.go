@@ -27,7 +27,7 @@ func (d *desk) blocked(n int, head string, words ...string) {
 }
 
 // H13, Q15: where nothing is checked nothing lands, unless a person says that it is meant.
-func TestH13NoRequiredCheckIsRefused(t *testing.T) {
+func TestH13Q15NoRequiredCheckIsRefused(t *testing.T) {
 	d, n, head := asked(t)
 	d.queue.unchecked = true
 	d.gh.Comment(d.alice, n, "/merge")
@@ -41,7 +41,7 @@ func TestH13NoRequiredCheckIsRefused(t *testing.T) {
 
 // What rulesets and protection demand is kept: required checks, by their newest run
 // on this very head (H11, Q06, Q17, Q20); what changes while it waits takes it out.
-func TestQ06RequiredChecksOfTheHead(t *testing.T) {
+func TestQ06Q17Q20H11RequiredChecksOfTheHead(t *testing.T) {
 	for name, demand := range map[string]hubtest.Rules{"ruleset": {Checks: []string{"ci"}}, "protection": {Protected: []string{"ci"}}, "hidden protection": {Protected: []string{"ci"}, Hidden: true}} {
 		t.Run(name, func(t *testing.T) {
 			d, n, a := asked(t)
@@ -152,7 +152,7 @@ func TestH33MergeQueueRule(t *testing.T) {
 
 // H28, Q37, G40: a workflow file needs a permission; one pull request waits, and the
 // whole queue does not stop at a refused push.
-func TestH28WorkflowFilesNeedAPermission(t *testing.T) {
+func TestH28Q37WorkflowFilesNeedAPermission(t *testing.T) {
 	d := newDesk(t)
 	d.gh.Grant("workflows", "")
 	d.tick()
@@ -184,7 +184,7 @@ func TestHiddenDemandsAreAskedOfGitHub(t *testing.T) {
 
 // Q29, H36: whether GitHub thinks that it can be merged is never asked for; it is
 // null here all the time.
-func TestQ29MergeableIsNotAsked(t *testing.T) {
+func TestQ29H36MergeableIsNotAsked(t *testing.T) {
 	d, n, head := asked(t)
 	d.gh.Comment(d.alice, n, "/merge")
 	d.gh.Calls()

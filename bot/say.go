@@ -45,14 +45,23 @@ func (b *Bot) say(ctx context.Context, c *client, number int, text string) error
 	}
 	if id != 0 {
 		return b.amend(key, id, func() (*github.Response, error) {
-			_, resp, err := c.Issues.EditComment(ctx, c.owner, c.name, id, &github.IssueComment{Body: &body})
+			made, resp, err := c.Issues.EditComment(ctx, c.owner, c.name, id, &github.IssueComment{Body: &body})
+			b.wrote(number, made)
 			return resp, err
 		})
 	}
 	return b.create(key, func() (int64, error) {
 		made, _, err := c.Issues.CreateComment(ctx, c.owner, c.name, number, &github.IssueComment{Body: &body})
+		b.wrote(number, made)
 		return made.GetID(), err
 	})
+}
+
+// wrote notes when a comment of ours moved a pull request.
+func (b *Bot) wrote(number int, made *github.IssueComment) {
+	if p := b.mem.Pulls[number]; p != nil && made.GetID() != 0 {
+		p.Wrote = made.GetUpdatedAt().Time
+	}
 }
 
 // maxAnnotations is how many GitHub takes in one request; more are sent by updates,

@@ -32,7 +32,7 @@ func (d *desk) woken() bool {
 	}
 }
 
-func TestWebhookOnlyWakes(t *testing.T) {
+func TestH16WebhookOnlyWakes(t *testing.T) {
 	d := newDesk(t)
 	d.maxBody = 1000
 	d.restart()

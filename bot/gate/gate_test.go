@@ -10,7 +10,7 @@ func run(name, conclusion string, id, app int64) Run {
 	return Run{Name: name, Conclusion: conclusion, ID: id, App: app, Done: conclusion != ""}
 }
 
-func TestMissing(t *testing.T) {
+func TestQ17Q18Q19Q21Q26Missing(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	ci := Rules{Checks: []Check{{Name: "ci"}}}
 	for _, tc := range []struct {
@@ -52,9 +52,11 @@ func TestMissing(t *testing.T) {
 		{"stale", Rules{Reviews: 1, DropStale: true}, Pull{Head: "b", Reviews: []Review{{By: 3, ID: 1, State: "APPROVED", Head: "a", Write: true}}}, 0, "0 approvals"},
 		{"not stale", Rules{Reviews: 1, DropStale: true}, Pull{Head: "a", Reviews: []Review{{By: 3, ID: 1, State: "approved", Head: "a", Write: true}}}, 0, ""},
 	} {
-		got := strings.Join(Missing(tc.rules, tc.pull, start.Add(tc.now)), " ")
-		if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
-			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			got := strings.Join(Missing(tc.rules, tc.pull, start.Add(tc.now)), " ")
+			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
 	}
 }

@@ -116,29 +116,30 @@ type Hub struct {
 	http  *httptest.Server
 	robot Person
 
-	mu       sync.Mutex
-	now      func() time.Time
-	people   map[string]Person
-	issues   []*issue
-	comments []*Comment
-	checks   []*Check
-	events   []event
-	reviews  []*Review
-	rules    map[string]Rules
-	refs     map[string]string // branches whose deletion is watched
-	rights   map[string]string
-	gone     string // "suspended", "deleted": the installation
-	faults   []*Fault
-	calls    []string
-	last     int64
-	token    string
-	news     chan struct{} // closed at the next request
-	hook     hook
-	releases []Release
-	archived bool
-	codes    map[string]manifest // of Apps that are being made
-	sending  sync.WaitGroup
-	takes    *conform.Description // what GitHub takes, by its own description
+	mu         sync.Mutex
+	now        func() time.Time
+	people     map[string]Person
+	issues     []*issue
+	comments   []*Comment
+	checks     []*Check
+	events     []event
+	reviews    []*Review
+	rules      map[string]Rules
+	refs       map[string]string // branches whose deletion is watched
+	rights     map[string]string
+	gone       string // "suspended", "deleted": the installation
+	faults     []*Fault
+	calls      []string
+	last       int64
+	token      string
+	news       chan struct{} // closed at the next request
+	hook       hook
+	releases   []Release
+	archived   bool
+	dispatched []string
+	codes      map[string]manifest // of Apps that are being made
+	sending    sync.WaitGroup
+	takes      *conform.Description // what GitHub takes, by its own description
 }
 
 // New starts a hub over the bare repository dir and stops it when the test ends.
@@ -350,7 +351,8 @@ func (h *Hub) Fail(f Fault) {
 	h.faults = append(h.faults, &f)
 }
 
-// Calls returns "METHOD /path" of every request since the last call of Calls.
+// Calls returns "METHOD /path" of every request since the last call of Calls, or
+// "304 METHOD /path" where the asker had the answer already.
 func (h *Hub) Calls() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

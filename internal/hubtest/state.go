@@ -1,5 +1,10 @@
 package hubtest
 
+import (
+	"slices"
+	"time"
+)
+
 // Demand sets what a branch demands.
 func (h *Hub) Demand(branch string, r Rules) {
 	h.mu.Lock()
@@ -49,6 +54,29 @@ func (h *Hub) Installed(state string) {
 // Files sets which files a pull request changes, for the listing of them.
 func (h *Hub) Files(number int, names ...string) {
 	h.change(number, func(i *issue) { i.files = names })
+}
+
+// Show makes the API tell another head than git has.
+func (h *Hub) Show(number int, head string) {
+	h.change(number, func(i *issue) { i.head = head })
+}
+
+// Touch sets when GitHub says that something changed last.
+func (h *Hub) Touch(number int, at time.Time) {
+	h.change(number, func(*issue) {})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.issues[number-1].updated = at
+}
+
+// Reopen is the opposite of Close.
+func (h *Hub) Reopen(number int) { h.change(number, func(i *issue) { i.state = "open" }) }
+
+// Dispatched are the runs that the App asked for: event and commit.
+func (h *Hub) Dispatched() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.dispatched)
 }
 
 // Issue is an issue or pull request as it stands.

@@ -186,6 +186,11 @@ func (h *Hub) releaseRoutes(route func(string, func(*asked) (int, any))) {
 		}
 		return 404, object{"message": "Not Found"}
 	})
+	route("POST /R/dispatches", func(a *asked) (int, any) {
+		sent, _ := a.body["client_payload"].(object)
+		h.dispatched = append(h.dispatched, text(a.body, "event_type")+" "+text(sent, "commit"))
+		return 204, nil
+	})
 	route("PATCH /R/issues/{n}", func(a *asked) (int, any) {
 		i := h.find(a)
 		if i == nil {

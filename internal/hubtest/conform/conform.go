@@ -2,7 +2,7 @@
 // interface, so that a double which answers more kindly than GitHub hides nothing.
 //
 // requests.json is that description (@octokit/openapi 23.0.2, MIT) cut to what an App
-// may ask: the parameters and bodies of 129 operations, one a line, without the answers.
+// may ask: the parameters and bodies of 131 operations, one a line, without the answers.
 package conform
 
 import (

@@ -1,4 +1,6 @@
-package bot
+// Package etag keeps the answers that a server gave a tag to, and asks with the tag: at
+// GitHub an answer that did not change costs nothing of the rate.
+package etag
 
 import (
 	"bytes"
@@ -15,9 +17,8 @@ const (
 	maxTaggedBody = 1 << 20
 )
 
-// etags keeps the answers that GitHub gave a tag to, and asks with the tag: an
-// answer that did not change costs nothing of the rate. Safe for concurrent use.
-type etags struct {
+// Transport is safe for concurrent use.
+type Transport struct {
 	next http.RoundTripper
 
 	mu    sync.Mutex
@@ -31,10 +32,13 @@ type tagged struct {
 	body   []byte
 }
 
-func newETags(next http.RoundTripper) *etags { return &etags{next: next, known: map[string]tagged{}} }
+// New is a transport before another one.
+func New(next http.RoundTripper) *Transport {
+	return &Transport{next: next, known: map[string]tagged{}}
+}
 
 // RoundTrip asks with the tag that is known, and gives the kept answer for 304.
-func (e *etags) RoundTrip(r *http.Request) (*http.Response, error) {
+func (e *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet {
 		return e.next.RoundTrip(r)
 	}
@@ -71,7 +75,7 @@ func (t tagged) again(newer *http.Response) *http.Response {
 	}
 }
 
-func (e *etags) keep(key, tag string, resp *http.Response) error {
+func (e *Transport) keep(key, tag string, resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTaggedBody+1))
 	if err != nil {
 		_ = resp.Body.Close() // the error of the read says more
