@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-github/v66/github"
 
 	"greenward/bot/command"
-	"greenward/bot/etag"
+	"greenward/bot/limit"
 )
 
 const defaultAPI = "https://api.github.com"
@@ -128,7 +128,7 @@ func (cfg Config) installation(ctx context.Context, asApp *github.Client) (*gith
 }
 
 func (b *Bot) dial(ctx context.Context) (*client, error) {
-	wire := etag.New(counter{b, b.cfg.Transport})
+	wire := limit.NewTags(counter{b, b.cfg.Transport})
 	c := &client{owner: b.cfg.Owner, name: b.cfg.Name, roles: map[int64]command.Role{}}
 	if b.cfg.App == 0 {
 		gh, err := b.cfg.open(wire)

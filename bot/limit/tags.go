@@ -1,6 +1,4 @@
-// Package etag keeps the answers that a server gave a tag to, and asks with the tag: at
-// GitHub an answer that did not change costs nothing of the rate.
-package etag
+package limit
 
 import (
 	"bytes"
@@ -17,8 +15,9 @@ const (
 	maxTaggedBody = 1 << 20
 )
 
-// Transport is safe for concurrent use.
-type Transport struct {
+// Tags keeps the answers that GitHub gave a tag to, and asks with the tag: an answer
+// that did not change costs nothing of the rate. Safe for concurrent use.
+type Tags struct {
 	next http.RoundTripper
 
 	mu    sync.Mutex
@@ -32,13 +31,13 @@ type tagged struct {
 	body   []byte
 }
 
-// New is a transport before another one.
-func New(next http.RoundTripper) *Transport {
-	return &Transport{next: next, known: map[string]tagged{}}
+// NewTags is a transport before another one.
+func NewTags(next http.RoundTripper) *Tags {
+	return &Tags{next: next, known: map[string]tagged{}}
 }
 
 // RoundTrip asks with the tag that is known, and gives the kept answer for 304.
-func (e *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (e *Tags) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet {
 		return e.next.RoundTrip(r)
 	}
@@ -75,7 +74,7 @@ func (t tagged) again(newer *http.Response) *http.Response {
 	}
 }
 
-func (e *Transport) keep(key, tag string, resp *http.Response) error {
+func (e *Tags) keep(key, tag string, resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTaggedBody+1))
 	if err != nil {
 		_ = resp.Body.Close() // the error of the read says more
