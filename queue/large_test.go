@@ -1,9 +1,15 @@
 package queue
 
 import (
+	"bytes"
+	"compress/zlib"
+	"crypto/sha1" //nolint:gosec // git's object names are SHA-1
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +72,46 @@ func TestLargeFiles(t *testing.T) {
 	}
 	w.wantLanded(w.land(), "1-huge ejected gate [1-huge.txt]", "2-large landed")
 	w.git("fsck", "--strict", "--no-dangling")
+}
+
+// A file of 1 GiB is refused by its size alone, beside a change that lands. It runs
+// by itself: what is allocated meanwhile is counted.
+func TestFileOfAGibibyteIsRefused(t *testing.T) {
+	w := newWorld(t, nil)
+	base := w.git("rev-parse", "main")
+	const size = 1 << 30
+	head := fmt.Appendf(nil, "blob %d\x00", size)
+	sum := sha1.New() //nolint:gosec // git's object names are SHA-1
+	sum.Write(head)
+	var file bytes.Buffer
+	z, err := zlib.NewWriterLevel(&file, zlib.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = z.Write(head)
+	zeros := make([]byte, 1<<20)
+	for range size / len(zeros) {
+		sum.Write(zeros)
+		_, writeErr := z.Write(zeros)
+		err = errors.Join(err, writeErr)
+	}
+	if err := errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	blob := hex.EncodeToString(sum.Sum(nil))
+	name := filepath.Join(w.dir, "objects", blob[:2], blob[2:])
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, file.Bytes(), 0o444)); err != nil {
+		t.Fatal(err)
+	}
+	w.git("update-ref", "refs/heads/queue/1-huge", w.git("commit-tree", w.raw("100644 "+blob+"\tdisk.img"), "-p", base, "-m", "an image"))
+	w.branch("2-small", base, "small", map[string]string{"s.txt": "s\n"})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	w.wantLanded(w.land(), "1-huge ejected gate [disk.img]", "2-small landed")
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > size/2 {
+		t.Errorf("%d MiB were allocated: the file was read", (after.TotalAlloc-before.TotalAlloc)>>20)
+	}
+	w.wantNoQueue()
 }
 
 // Where objects cannot be stored nothing lands and nothing is half there; once they

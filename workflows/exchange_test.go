@@ -20,11 +20,13 @@ import (
 	"greenward/workflows/fsck"
 )
 
-// remote is a bare repository that a hub follows, by its path or over HTTP.
+// remote is a bare repository that a hub follows, by its path, over HTTP or ssh.
 type remote struct {
 	testing.TB
-	dir string
-	url string
+	dir   string
+	url   string
+	env   []string // for git, to reach it
+	wrong string   // of ssh: where faults are asked for
 
 	mu   sync.Mutex
 	down bool // answers nothing but 503
@@ -34,18 +36,25 @@ type remote struct {
 // follow gives the ways in which a hub can follow a remote.
 func follow(t *testing.T, test func(r *remote)) {
 	t.Helper()
-	for name, serve := range map[string]bool{"file": false, "http": true} {
+	for name, serve := range map[string]func(*remote){"file": func(r *remote) { r.url = r.dir }, "http": (*remote).serve, "ssh": (*remote).ssh} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &remote{TB: t, dir: gittest.Bare(t)}
-			r.url = r.dir
-			if serve {
-				r.serve()
-			}
+			serve(r)
 			gittest.Commit(t, r.dir, "main", "begin", map[string]string{"a": "1\n2\n3\n", "b": "b\n"})
 			test(r)
 		})
 	}
+}
+
+// far is follow without the remote on the same disk, which is never away.
+func far(t *testing.T, test func(r *remote)) {
+	t.Helper()
+	follow(t, func(r *remote) {
+		if r.url != r.dir {
+			test(r)
+		}
+	})
 }
 
 // serve puts git's own http-backend before the repository.
@@ -80,10 +89,26 @@ func (r *remote) serve() {
 
 func (r *remote) git(args ...string) string { r.Helper(); return gittest.Git(r, r.dir, args...) }
 
-func (r *remote) set(change func(*remote)) {
+// set says whether the server is down, and how many pushes it takes whose answer is
+// lost.
+func (r *remote) set(down bool, lose int) {
+	r.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	change(r)
+	r.down, r.lose = down, lose
+	if r.wrong == "" {
+		return
+	}
+	for name, on := range map[string]bool{"down": down, "lose": lose > 0} {
+		name = filepath.Join(r.wrong, name)
+		if on {
+			if err := os.WriteFile(name, nil, 0o600); err != nil {
+				r.Fatal(err)
+			}
+		} else if err := os.RemoveAll(name); err != nil {
+			r.Fatal(err)
+		}
+	}
 }
 
 // hook makes the server run a script before it takes a push.
@@ -117,7 +142,7 @@ func (r *remote) site() *site {
 	r.Helper()
 	s := &site{remote: r, dir: gittest.Bare(r)}
 	gittest.Git(r, s.dir, "remote", "add", "origin", r.url)
-	hub, err := git.OpenHub(r.Context(), git.HubInput{Dir: s.dir, Remote: "origin", Host: gittest.Host(r)})
+	hub, err := git.OpenHub(r.Context(), git.HubInput{Dir: s.dir, Remote: "origin", Host: gittest.Host(r).With(r.env...)})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -280,37 +305,38 @@ func TestRefusedPushHoldsTheQueueWithTheServersWords(t *testing.T) {
 
 func TestConnectionLostAfterTheServerTookIt(t *testing.T) {
 	t.Parallel()
-	r := &remote{TB: t, dir: gittest.Bare(t)}
-	r.serve()
-	gittest.Commit(t, r.dir, "main", "begin", map[string]string{"a": "a\n"})
-	s := r.site()
-	s.land("one", map[string]string{"one": "1\n"})
-	r.set(func(r *remote) { r.lose = 1 })
-	s.once()
-	s.inStep("one")
-	if s.exchange.Held() != nil {
-		t.Errorf("held: %s", *s.exchange.Held())
-	}
+	far(t, func(r *remote) {
+		s := r.site()
+		s.land("one", map[string]string{"one": "1\n"})
+		r.set(false, 1)
+		s.once()
+		s.inStep("one")
+		if lost := r.lose == 0 || r.wrong != "" && !asked(r.wrong, "lose"); !lost {
+			r.Error("no answer was lost")
+		}
+		if s.exchange.Held() != nil {
+			r.Errorf("held: %s", *s.exchange.Held())
+		}
+	})
 }
 
 func TestLandingGoesOnWhileTheServerIsDown(t *testing.T) {
 	t.Parallel()
-	r := &remote{TB: t, dir: gittest.Bare(t)}
-	r.serve()
-	gittest.Commit(t, r.dir, "main", "begin", map[string]string{"a": "a\n"})
-	s := r.site()
-	r.set(func(r *remote) { r.down = true })
-	for _, name := range []string{"one", "two", "three"} {
-		if got := s.land(name, map[string]string{name: "x\n"}); len(got.Entries) != 1 || got.Entries[0].State != journal.Landed {
-			t.Errorf("%s: %+v", name, got)
+	far(t, func(r *remote) {
+		s := r.site()
+		r.set(true, 0)
+		for _, name := range []string{"one", "two", "three"} {
+			if got := s.land(name, map[string]string{name: "x\n"}); len(got.Entries) != 1 || got.Entries[0].State != journal.Landed {
+				r.Errorf("%s: %+v", name, got)
+			}
+			if err := s.exchange.Once(r.Context()); err == nil {
+				r.Error("the exchange says nothing of a server that is down")
+			}
 		}
-		if err := s.exchange.Once(t.Context()); err == nil {
-			t.Error("the exchange says nothing of a server that is down")
-		}
-	}
-	r.set(func(r *remote) { r.down = false })
-	s.once()
-	s.inStep("one", "two", "three")
+		r.set(false, 0)
+		s.once()
+		s.inStep("one", "two", "three")
+	})
 }
 
 func TestRewoundHistoryIsNotPushedOver(t *testing.T) {
