@@ -1,7 +1,10 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
+	"hash/fnv"
+	"slices"
 
 	"greenward/agents"
 	"greenward/internal/git"
@@ -43,6 +46,25 @@ func (p *Pool) healthy(board agents.Board) ([]agents.Task, error) {
 		}
 	}
 	return out, nil
+}
+
+// spread orders tasks by priority, and those of one priority in another way for each
+// agent: hosts that all began with the same one would lose most of their claims to
+// each other.
+func spread(ready []agents.Task, agent string) []agents.Task {
+	place := func(t agents.Task) uint64 {
+		sum := fnv.New64a()
+		sum.Write([]byte(agent + "\x00" + t.ID)) //nolint:errcheck // a hash takes everything
+		h := sum.Sum64()                         // names that differ at their end alone lie close together: mixed as by splitmix64
+		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+		h = (h ^ h>>27) * 0x94d049bb133111eb
+		return h ^ h>>31
+	}
+	out := slices.Clone(ready)
+	slices.SortStableFunc(out, func(a, b agents.Task) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(place(a), place(b)))
+	})
+	return out
 }
 
 // working is how many workers of this pool have a task of a run.

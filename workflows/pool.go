@@ -131,6 +131,9 @@ func (p *Pool) next(ctx context.Context, agent string) (agents.Task, agents.Clai
 	if err != nil {
 		return agents.Task{}, agents.Claim{}, false, err
 	}
+	if p.Far {
+		ready = spread(ready, agent)
+	}
 	for _, task := range ready {
 		if p.Pause != nil && p.Pause(task.ID) || p.Spent != nil && p.Spent(task.ID) || !p.reserve(task.ID) {
 			continue

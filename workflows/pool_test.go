@@ -1,7 +1,10 @@
 package workflows
 
 import (
+	"fmt"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"greenward/agents"
 )
@@ -63,5 +66,35 @@ func TestClaimsOfTasksThatAreOverAreRemoved(t *testing.T) {
 	}
 	if n, err := r.Once(t.Context()); n != 0 || err != nil {
 		t.Errorf("a second tick removed %d, %v", n, err)
+	}
+}
+
+// Each agent looks at tasks of one priority in an order of its own, always the same,
+// and no task is left out.
+func TestTasksAreSpreadOverAgents(t *testing.T) {
+	t.Parallel()
+	var ready []agents.Task
+	for i := range 40 {
+		ready = append(ready, agents.Task{ID: fmt.Sprintf("run/t%02d", i), Priority: i / 20})
+	}
+	first := map[string]bool{}
+	for i := range 20 {
+		got := spread(ready, fmt.Sprintf("worker-%d", i))
+		if diff := cmp.Diff(got, spread(ready, fmt.Sprintf("worker-%d", i))); diff != "" {
+			t.Fatal(diff)
+		}
+		seen := map[string]bool{}
+		for at, task := range got {
+			if seen[task.ID] = true; task.Priority != at/20 {
+				t.Fatalf("priority %d at place %d", task.Priority, at)
+			}
+		}
+		if len(seen) != len(ready) {
+			t.Fatalf("%d of %d tasks", len(seen), len(ready))
+		}
+		first[got[0].ID] = true
+	}
+	if len(first) < 10 {
+		t.Errorf("20 agents begin with %d tasks", len(first))
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // open serves a hub in which the guest may move queue branches and claims.
-func open(t *testing.T) (hub *git.Repo, url string) {
+func open(t testing.TB) (hub *git.Repo, url string) {
 	t.Helper()
 	dir := gittest.Bare(t)
 	gittest.Commit(t, dir, "main", "begin", map[string]string{"a": "a\n"})
@@ -42,7 +42,7 @@ func open(t *testing.T) (hub *git.Repo, url string) {
 	return hub, server.URL + "/hub.git"
 }
 
-func mirror(t *testing.T, url, token string) (*git.Repo, error) {
+func mirror(t testing.TB, url, token string) (*git.Repo, error) {
 	t.Helper()
 	return git.OpenMirror(t.Context(), url, filepath.Join(t.TempDir(), "mirror.git"), gittest.Host(t).With(git.HubToken+"="+token))
 }
