@@ -49,7 +49,7 @@ type Fix struct {
 	With     []git.Hash // revert: later commits that go with the culprit, since they stand on it
 	InPart   bool       // revert: hunks that later work rewrote stay
 	Subset   bool       // revert: of a constructed tree; main is not asked to take it
-	Accident bool       // of a constructed tree: it failed there once, and passed when asked again
+	Accident bool       // of a constructed tree: it is suspected, and not proven bad
 }
 
 // leavesOut reports whether the fix takes a commit out of the tree.

@@ -85,6 +85,10 @@ func (p *Promotion) excluded() []journal.Exclusion {
 // rewrote of it.
 const inPart = " (in part)"
 
+// maybe begins the reason of a commit of a constructed tree that is suspected and not
+// proven bad; it is tried again with the next one.
+const maybe = "may fail "
+
 // standsOn begins the reason of a commit that goes with another.
 const standsOn = "stands on "
 
@@ -114,7 +118,7 @@ func (c *cycle) state(s State, p Promote, b built) (Promotion, error) {
 				reason = askedReason
 			}
 			if f.Accident {
-				reason += ", though not every time"
+				reason = maybe + c.needs[f.Check].Check.Name
 			}
 			if f.InPart {
 				reason += inPart

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"greenward/green"
@@ -97,7 +98,18 @@ func TestG27ThreeCulpritsAndALyingCheck(t *testing.T) {
 // it, does not hold back what came after: a tree is constructed without all of them.
 func TestSubsetHoldsMoreThanAPrefix(t *testing.T) {
 	t.Parallel()
+	for _, slots := range []int{2, 6} { // one after another, and in rounds
+		t.Run(fmt.Sprint(slots), func(t *testing.T) {
+			t.Parallel()
+			subsetHolds(t, slots)
+		})
+	}
+}
+
+func subsetHolds(t *testing.T, slots int) {
+	t.Helper()
 	p := newPlace(t)
+	p.commit("slots", map[string]string{".greenward.yml": strings.Replace(policyText, "green:", fmt.Sprintf("queue: {slots: %d}\ngreen:", slots), 1)})
 	p.cycle()
 	p.good("a")
 	culprit := p.breaks("bad", "test")

@@ -110,7 +110,7 @@ func leftOut(ctx context.Context, repo *git.Repo, main, base git.Hash, p *Promot
 	bad = map[git.Hash]bool{}
 	for _, x := range p.Excludes {
 		out[x.Commit] = true
-		bad[x.Commit] = !strings.HasPrefix(x.Reason, standsOn)
+		bad[x.Commit] = !strings.HasPrefix(x.Reason, standsOn) && !strings.HasPrefix(x.Reason, maybe)
 	}
 	if at := slices.Index(missing, cmp.Or(p.Through, p.Snapshot)); at >= 0 {
 		older := slices.DeleteFunc(slices.Clone(missing[at:]), func(h git.Hash) bool { return !out[h] })

@@ -35,6 +35,7 @@ type Line struct {
 	Fails   bool                       // the whole line is known to fail
 	Out     []int                      // places that are left out whatever happens
 	Proven  func(out []int, round int) // Wide: a tree without those places passed; nil: nobody wants to know before the end
+	Flake   float64                    // Wide, if noisy: how often a trial of a good tree fails; 0: 2 %
 	Noisy   bool                       // trials fail by accident: nothing is called bad without a run of its own
 }
 
@@ -42,7 +43,7 @@ type Line struct {
 type Built struct {
 	Bad      []int // each makes the accepted ones before it fail
 	Stands   []int // each stands on one that is left out
-	Innocent []int // left out this time, though they passed when asked again
+	Innocent []int // left out this time, and not called bad
 	Trials   int
 	Rounds   int
 }

@@ -1,195 +1,157 @@
 package subset
 
 import (
-	"math"
+	"fmt"
 	"slices"
 )
 
-// Wide does what Split does in few rounds instead of few trials: disjoint stretches are
-// tried at the same time, each by itself on the good end with what it stands on, and those that fail are cut
-// again as the slots allow. At last all that passed is tried together; commits that fail
-// together and not alone are then found by Split. A commit that failed by accident is
-// left out this time, and not called bad: in the last round it is asked once more.
+// Wide does what Split does in few rounds instead of few trials, by a Search: every round
+// tries what is not suspected as a whole, the same without a piece each, and the suspected
+// by themselves, all on top of what passed so far. A commit that failed by accident is left
+// out this time, and not called bad.
 func Wide(l Line, ask Ask) (Built, error) {
-	w := &wide{Line: l, ask: ask, leans: map[int][]int{}, passed: make([]bool, l.Commits)}
-	w.Slots = max(w.Slots, 2)
-	for todo := w.first(); len(todo) > 0; {
-		var err error
-		if todo, err = w.try(todo); err != nil {
+	w := &wide{Line: l, ask: ask, accepted: make([]bool, l.Commits)}
+	w.search = Search{Bad: l.Bad, Flake: noNoise, Slots: max(l.Slots, 2)}
+	if l.Noisy {
+		w.search.Flake = l.Flake
+	}
+	w.search.Grow(l.Commits)
+	if l.Fails {
+		w.search.Learn([]Tried{{In: w.open()}})
+	}
+	for range maxRounds {
+		if more, err := w.round(); err != nil || !more {
 			return w.built, err
 		}
 	}
-	return w.together()
+	return w.built, w.end()
 }
+
+const (
+	noNoise   = 1e-9
+	maxRounds = 200
+)
 
 // wide is such a construction at work.
 type wide struct {
 	Line
-	ask    Ask
-	built  Built
-	passed []bool        // in a stretch that passed
-	proven int           // how many were in a tree that passed as a whole
-	failed []int         // alone
-	leans  map[int][]int // of those that failed: below them, in the tree that failed
+	ask      Ask
+	search   Search
+	built    Built
+	accepted []bool // in the tree that passed last
 }
 
-// stretch is From up to, not including, Upto.
-type stretch struct{ from, upto int }
-
-// first are as many stretches as there are slots, and more where each would hold more
-// than one bad commit in two.
-func (w *wide) first() []stretch {
-	p := w.Bad
-	if p == 0 {
-		p = usualBad
-	}
-	ideal := max(int(math.Round(math.Ln2/p)), 1)
-	return pieces(stretch{0, w.Commits}, max(w.Slots, (w.Commits+ideal-1)/ideal))
-}
-
-func pieces(s stretch, k int) []stretch {
-	n := s.upto - s.from
-	k = min(k, n)
-	var all []stretch
-	for i := range k {
-		all = append(all, stretch{s.from + n*i/k, s.from + n*(i+1)/k})
+// open are the places that are neither accepted nor out for good.
+func (w *wide) open() (all []int) {
+	for at := range w.Commits {
+		if !w.accepted[at] && !slices.Contains(w.Out, at) {
+			all = append(all, at)
+		}
 	}
 	return all
 }
 
-// try tests stretches and gives those to test next.
-func (w *wide) try(todo []stretch) ([]stretch, error) {
-	var failed []stretch
-	for batch := range slices.Chunk(todo, w.Slots) {
-		var trials []Trial
-		for _, s := range batch {
-			trials = append(trials, Trial{From: s.from, Upto: s.upto})
-		}
-		early, err := w.early()
-		if err != nil {
-			return nil, err
-		}
-		results, err := w.ask(append(trials, early...))
-		if err != nil {
-			return nil, err
-		}
-		w.built.Rounds++
-		w.built.Trials += len(results)
-		for i, r := range results {
-			if i == len(batch) {
-				w.prove(early[0], r)
-				continue
-			}
-			if r.Passed {
-				for at := batch[i].from; at < batch[i].upto; at++ {
-					w.passed[at] = true
-				}
-			} else {
-				failed = append(failed, batch[i])
-				w.leans[batch[i].from] = r.With
-			}
-		}
-	}
-	var next []stretch
-	for _, s := range failed {
-		if s.upto-s.from == 1 {
-			w.failed = append(w.failed, s.from)
-			continue
-		}
-		next = append(next, pieces(s, max(w.Slots/len(failed), 2))...)
-	}
-	return next, nil
+func (w *wide) undecided() []int {
+	bad := w.search.Convicted()
+	return slices.DeleteFunc(w.open(), func(at int) bool { return slices.Contains(bad, at) })
 }
 
-// early is the tree of all stretches that passed so far, if it is worth a trial.
-func (w *wide) early() ([]Trial, error) {
-	var out []int
-	for at, ok := range w.passed {
-		if !ok {
+// round makes one round; without anything left to try it fills in what was built.
+func (w *wide) round() (more bool, err error) {
+	plan := w.search.Plan(w.open())
+	var trials []Trial
+	var tried []Tried
+	for _, set := range slices.Concat(plan.Whole, plan.Alone) {
+		in, out, err := w.closed(set)
+		if err != nil {
+			return false, err
+		}
+		if len(in) > 0 {
+			trials, tried = append(trials, Trial{Upto: w.Commits, Out: out, Again: true}), append(tried, Tried{In: in})
+		}
+	}
+	if len(trials) == 0 {
+		return false, w.end()
+	}
+	results, err := w.ask(trials)
+	if err != nil {
+		return false, err
+	}
+	if len(results) != len(trials) {
+		return false, fmt.Errorf("%d answers to %d trials", len(results), len(trials))
+	}
+	w.built.Rounds++
+	w.built.Trials += len(trials)
+	best := -1
+	for i, r := range results {
+		tried[i].Passed = r.Passed
+		if r.Passed && (best < 0 || len(tried[i].In) > len(tried[best].In)) {
+			best = i
+		}
+	}
+	w.search.Learn(tried)
+	if best < 0 {
+		return true, nil
+	}
+	for _, at := range tried[best].In {
+		w.accepted[at] = true
+	}
+	if w.Proven != nil {
+		w.Proven(w.notAccepted(), w.built.Rounds)
+	}
+	return true, nil
+}
+
+func (w *wide) notAccepted() (out []int) {
+	for at, in := range w.accepted {
+		if !in {
 			out = append(out, at)
 		}
 	}
-	if w.Proven == nil || w.Commits-len(out) <= w.proven {
-		return nil, nil
-	}
-	_, out, err := w.fit(out)
-	if err != nil || w.Commits-len(out) <= w.proven {
-		return nil, err
-	}
-	return []Trial{{Upto: w.Commits, Out: out}}, nil
+	return out
 }
 
-func (w *wide) prove(t Trial, r Result) {
-	if r.Passed {
-		w.proven = w.Commits - len(t.Out)
-		w.Proven(t.Out, w.built.Rounds)
-	}
-}
-
-// together tries all that passed as one tree, and asks those that failed once more.
-func (w *wide) together() (Built, error) {
-	slices.Sort(w.failed)
-	w.failed = slices.DeleteFunc(w.failed, func(at int) bool { // its failure may be that of what it stands on
-		return slices.ContainsFunc(w.leans[at], func(on int) bool { return slices.Contains(w.failed, on) })
-	})
-	stands, out, err := w.fit(w.failed)
-	if err != nil {
-		return w.built, err
-	}
-	w.built.Stands = stands
-	for again := range 2 {
-		trials := []Trial{{Upto: w.Commits, Out: out, Again: again > 0}}
-		if w.Noisy {
-			for _, at := range w.failed {
-				trials = append(trials, Trial{From: at, Upto: at + 1, Again: true})
-			}
-		}
-		results, err := w.ask(trials)
-		if err != nil {
-			return w.built, err
-		}
-		w.built.Rounds += (len(trials) + w.Slots - 1) / w.Slots
-		w.built.Trials += len(trials)
-		for i, at := range w.failed {
-			if w.Noisy && results[i+1].Passed {
-				w.built.Innocent = append(w.built.Innocent, at)
-			} else {
-				w.built.Bad = append(w.built.Bad, at)
-			}
-		}
-		w.failed = nil
-		if results[0].Passed {
-			return w.built, nil
-		}
-		if !w.Noisy {
-			break
+// closed is the tree of what was accepted and a set, less what stands on something else:
+// what of the set is in it, and all that is out. Making it takes no run.
+func (w *wide) closed(set []int) (in, out []int, err error) {
+	for at := range w.Commits {
+		if !w.accepted[at] && !slices.Contains(set, at) {
+			out = append(out, at)
 		}
 	}
-	line := w.Line
-	line.Out, line.Bad = out, 1/float64(w.Commits+1)
-	rest, err := Split(line, w.ask)
-	w.built.Bad = append(w.built.Bad, rest.Bad...)
-	w.built.Stands = append(w.built.Stands, rest.Stands...)
-	w.built.Trials += rest.Trials
-	w.built.Rounds += rest.Rounds
-	return w.built, err
-}
-
-// fit finds what cannot be in the tree without those that are out, and gives all that
-// is out then. That takes no run.
-func (w *wide) fit(leave []int) (stands, out []int, err error) {
-	out = slices.Clone(leave)
 	for {
 		results, err := w.ask([]Trial{{Upto: w.Commits, Out: out, Dry: true}})
-		if err != nil {
+		if err != nil || len(results) != 1 {
 			return nil, nil, err
 		}
-		fresh := slices.DeleteFunc(slices.Clone(results[0].Stands), func(at int) bool { return slices.Contains(out, at) })
+		fresh := slices.DeleteFunc(slices.Clone(results[0].Stands), func(at int) bool { return slices.Contains(out, at) || at < 0 || at >= w.Commits })
 		if len(fresh) == 0 {
-			return stands, out, nil
+			break
 		}
-		stands = append(stands, fresh...)
 		out = append(out, fresh...)
 		slices.Sort(out)
 	}
+	for _, at := range set {
+		if !slices.Contains(out, at) {
+			in = append(in, at)
+		}
+	}
+	return in, out, nil
+}
+
+// end says what is left out: who is bad, and who stands on one that is.
+func (w *wide) end() error {
+	w.built.Bad = slices.DeleteFunc(w.search.Convicted(), func(at int) bool { return w.accepted[at] || slices.Contains(w.Out, at) })
+	for _, at := range w.undecided() {
+		in, _, err := w.closed([]int{at})
+		if err != nil {
+			return err
+		}
+		if len(in) == 0 {
+			w.built.Stands = append(w.built.Stands, at)
+		} else {
+			w.built.Innocent = append(w.built.Innocent, at)
+		}
+	}
+	return nil
 }

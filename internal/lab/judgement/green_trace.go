@@ -3,6 +3,7 @@ package judgement
 import (
 	"cmp"
 	_ "embed"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -111,9 +112,11 @@ type replay struct {
 	heads   []headRun
 	last    float64 // when the last head was taken
 	lastAt  int
-	making  *making      // nil: nothing is constructed
-	known   map[int]bool // bad ones that were found
-	first   bool         // heads come first
+	making  *making // nil: nothing is constructed
+	search  *subset.Search
+	grown   int // commits that the search knows
+	mended  map[int]bool
+	first   bool // heads come first
 }
 
 // headRun is a run of main's head as it is.
@@ -123,16 +126,11 @@ type headRun struct {
 	passes bool
 }
 
-// making is a tree under construction.
+// making are trees under construction, all of one round.
 type making struct {
 	end   float64
-	steps []proof
-}
-
-// proof is a part of it that passes before the end.
-type proof struct {
-	at float64
-	in []int
+	whole [][]int // commits of each, of those that are to be certified
+	tried []subset.Tried
 }
 
 // policy says how many slots are for heads, and how many for constructing.
@@ -157,7 +155,8 @@ const rateHours = 3
 
 // run replays a stream under a policy.
 func (p *replay) run(split policy) sample {
-	p.covered, p.known = make([]bool, len(p.at)), map[int]bool{}
+	p.mended = map[int]bool{}
+	p.covered, p.search = make([]bool, len(p.at)), &subset.Search{Bad: p.p, Flake: p.flake}
 	p.last, p.lastAt = -1, -1
 	const step = 1.0 / 240
 	end := p.at[len(p.at)-1] + 24
@@ -187,15 +186,21 @@ func (p *replay) finish() {
 		}
 	}
 	p.heads = kept
-	if m := p.making; m != nil {
-		for len(m.steps) > 0 && m.steps[0].at <= p.t {
-			for _, i := range m.steps[0].in {
-				p.cover(i)
-			}
-			m.steps = m.steps[1:]
+	m := p.making
+	if m == nil || m.end > p.t {
+		return
+	}
+	p.making = nil
+	p.search.Learn(m.tried)
+	best := -1
+	for i, in := range m.whole {
+		if m.tried[i].Passed && (best < 0 || len(in) > len(m.whole[best])) {
+			best = i
 		}
-		if m.end <= p.t {
-			p.making = nil
+	}
+	if best >= 0 {
+		for _, i := range m.whole[best] {
+			p.cover(i)
 		}
 	}
 }
@@ -223,94 +228,80 @@ func (p *replay) startHead(slots int) {
 	p.heads = append(p.heads, headRun{head, p.t + p.suite, passes})
 }
 
-// construct begins a tree of all that waits: the whole first, and at the same time the
-// first trials in case that it fails. What is known to be bad, or stands on it, stays out.
+// construct begins a round on all that waits. What is known to be bad, or stands on what
+// is not in a tree, stays out of it.
 func (p *replay) construct(slots int) {
+	p.search.Slots = slots
+	p.search.Grow(p.arrived - p.grown)
+	p.grown = p.arrived
 	var waiting []int
-	out := map[int]bool{}
 	for i := range p.arrived {
 		if p.covered[i] {
 			continue
 		}
-		if p.known[i] && p.broken(i, p.t) {
-			out[i] = true
-			continue
-		}
-		stands := false
-		for _, on := range p.stands[i] {
-			stands = stands || out[on]
-		}
-		if stands {
-			out[i] = true
-			continue
+		if p.bad[i] && !p.broken(i, p.t) && !p.mended[i] {
+			p.mended[i] = true
+			p.search.Doubt(i) // main took it back, which green sees
 		}
 		waiting = append(waiting, i)
 	}
 	if len(waiting) == 0 {
 		return
 	}
-	p.making = &making{}
-	at := func(round int) float64 { return p.t + float64(round)*p.suite }
-	proven := func(out []int, round int) {
-		p.making.steps = append(p.making.steps, proof{at(round), without(waiting, out)})
+	round := p.search.Plan(waiting)
+	m := &making{end: p.t + p.suite}
+	for _, want := range round.Whole {
+		if in := p.closed(want); len(in) > 0 {
+			m.whole = append(m.whole, in)
+			m.tried = append(m.tried, p.try(in))
+		}
 	}
-	ask := func(trials []subset.Trial) ([]subset.Result, error) { return p.answer(waiting, trials), nil }
-	if whole := p.answer(waiting, []subset.Trial{{Upto: len(waiting)}}); whole[0].Passed {
-		proven(nil, 1)
-		p.making.end = at(1)
-		return
+	for _, want := range round.Alone {
+		m.tried = append(m.tried, p.try(p.with(want)))
 	}
-	b, err := subset.Wide(subset.Line{Commits: len(waiting), Bad: p.p, Slots: max(slots-1, 2), Noisy: true, Proven: proven}, ask)
-	if err != nil {
-		panic(err) // the answers are ours
+	if len(m.tried) > 0 {
+		p.making = m
 	}
-	for _, k := range b.Bad {
-		p.known[waiting[k]] = true
-	}
-	proven(b.Out(), b.Rounds)
-	p.making.end = at(b.Rounds)
 }
 
-func without(waiting, out []int) []int {
-	var in []int
-	for k, i := range waiting {
-		if !slices.Contains(out, k) {
+// closed takes out of a set what stands on a waiting commit that is not in it.
+func (p *replay) closed(want []int) (in []int) {
+	has := map[int]bool{}
+	for _, i := range want {
+		if !slices.ContainsFunc(p.stands[i], func(on int) bool { return !p.covered[on] && !has[on] }) {
+			has[i] = true
 			in = append(in, i)
 		}
 	}
 	return in
 }
 
-// answer is the truth of trials now, but for accidents.
-func (p *replay) answer(waiting []int, trials []subset.Trial) []subset.Result {
-	results := make([]subset.Result, len(trials))
-	for n, t := range trials {
-		out := map[int]bool{}
-		for _, k := range t.Out {
-			out[waiting[k]] = true
+// with adds to a set what it stands on.
+func (p *replay) with(want []int) []int {
+	has := map[int]bool{}
+	var add func(i int)
+	add = func(i int) {
+		if has[i] || p.covered[i] {
+			return
 		}
-		results[n].Passed = p.r.Float64() >= p.flake
-		for k := t.Upto - 1; k >= 0; k-- {
-			i := waiting[k]
-			if k < t.From && !slices.Contains(results[n].With, k) || out[i] {
-				continue
-			}
-			results[n].Passed = results[n].Passed && !p.broken(i, p.t)
-			for _, on := range p.stands[i] {
-				if at := slices.Index(waiting, on); at >= 0 && at < t.From {
-					results[n].With = append(results[n].With, at)
-				}
-			}
-		}
-		for k := t.From; k < t.Upto; k++ {
-			i := waiting[k]
-			if !out[i] && slices.ContainsFunc(p.stands[i], func(on int) bool { return out[on] }) {
-				results[n].Stands = append(results[n].Stands, k)
-				out[i] = true
-			}
+		has[i] = true
+		for _, on := range p.stands[i] {
+			add(on)
 		}
 	}
-	return results
+	for _, i := range want {
+		add(i)
+	}
+	return slices.Sorted(maps.Keys(has))
+}
+
+// try is the truth of a tree now, but for accidents.
+func (p *replay) try(in []int) subset.Tried {
+	t := subset.Tried{In: in, Passed: p.r.Float64() >= p.flake}
+	for _, i := range in {
+		t.Passed = t.Passed && !p.broken(i, p.t)
+	}
+	return t
 }
 
 func (g *Green) arrivals(r *rand.Rand) []Figure {
