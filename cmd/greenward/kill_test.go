@@ -192,13 +192,24 @@ func newKillPlaceWith(t *testing.T, script modeltest.Func) *killPlace {
 // life runs the program once; with crash it kills itself at that durable effect.
 func (p *killPlace) life(crash int) (proc.Result, string) {
 	p.Helper()
-	var out bytes.Buffer
 	host := p.host
 	if crash > 0 {
 		host = host.With(fmt.Sprintf("GREENWARD_TEST_CRASH=%d", crash))
 	}
+	return p.on(host, 3*time.Minute, "run", killGoal)
+}
+
+// within runs a command that works, and bounds it.
+func (p *killPlace) within(bound time.Duration, args ...string) (proc.Result, string) {
+	p.Helper()
+	return p.on(p.host, bound, args...)
+}
+
+func (p *killPlace) on(host proc.Host, bound time.Duration, args ...string) (proc.Result, string) {
+	p.Helper()
+	var out bytes.Buffer
 	result, err := proc.Run(p.Context(), proc.Command{
-		Name: p.program, Args: []string{"-C", p.hub, "run", killGoal}, Dir: p.TempDir(), Stdout: &out, Stderr: &out, Timeout: 3 * time.Minute,
+		Name: p.program, Args: append([]string{"-C", p.hub}, args...), Dir: p.TempDir(), Stdout: &out, Stderr: &out, Timeout: bound,
 		Env: host.Only("PATH", "HOME", "TMPDIR", "GOCACHE", "GOPATH", "OPENAI_BASE_URL", "OPENAI_API_KEY", "GREENWARD_TEST_CRASH"),
 	})
 	if err != nil {

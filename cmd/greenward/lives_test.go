@@ -1,0 +1,139 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"greenward/internal/gittest"
+	"greenward/internal/modeltest"
+	"greenward/workflows"
+)
+
+// perPlan is how many tasks the scripted planner writes in one call.
+const perPlan = 50
+
+// livesScript has a planner write so many tasks, and workers do them.
+func livesScript(n int) modeltest.Func {
+	return func(r modeltest.Request) modeltest.Reply {
+		if !r.Offers("create_tasks") {
+			return killScript(r)
+		}
+		told := r.FirstUser()
+		planned := strings.Contains(told, "## Your scratchpad\n\nplanned\n")
+		switch at := perPlan * r.Turns(); {
+		case !planned && at < n:
+			var titles []string
+			for i := at; i < min(n, at+perPlan); i++ {
+				titles = append(titles, fmt.Sprintf("write file %d", i))
+			}
+			if at == 0 && !strings.Contains(told, "## How it was understood") {
+				return modeltest.Use(understanding(), titled(titles))
+			}
+			return modeltest.Use(titled(titles))
+		case !planned:
+			return modeltest.Use(modeltest.NewCall("scratchpad", map[string]any{"text": "planned"}), modeltest.NewCall("wait", map[string]any{}))
+		case strings.Contains(told, "Open tasks (0)") && !strings.Contains(told, "On its way"):
+			return modeltest.Use(modeltest.NewCall("finish", map[string]any{"summary": "all is written"}))
+		}
+		return modeltest.Use(modeltest.NewCall("wait", map[string]any{}))
+	}
+}
+
+// One run has many agents at once and far more lives than agents; each task is
+// handed off once, and nothing is lost. With -args N, N lives of 300 workers.
+func TestS2ManyLivesInOneRun(t *testing.T) {
+	t.Parallel()
+	lives, workers := 60, 20
+	if n, err := strconv.Atoi(flag.Arg(0)); err == nil {
+		lives, workers = n, 300
+	}
+	p := newKillPlaceWith(t, livesScript(lives))
+	gittest.Commit(t, p.hub, "main", "no checks", map[string]string{".greenward.yml": "checks: none\nagents: {model: scripted}\n"})
+	began := time.Now()
+	result, out := p.within(time.Hour, "run", "--workers", strconv.Itoa(workers), killGoal)
+	if !result.OK() {
+		t.Fatalf("run: %v\n%s", result, out)
+	}
+	took := time.Since(began)
+	t.Logf("%d lives of %d workers in %s: %.0f landings an hour", lives, workers, took.Round(time.Second), float64(lives)/took.Hours())
+	done := map[string]int{}
+	for task := range strings.FieldsSeq(gittest.Git(t, p.hub, "log", "main", "--format=%(trailers:key=Task,valueonly)")) {
+		done[task]++
+	}
+	if len(done) != lives+1 { // and the goal
+		t.Errorf("%d tasks were handed off, want %d", len(done), lives+1)
+	}
+	for task, n := range done {
+		if n != 1 {
+			t.Errorf("%s was handed off %d times", task, n)
+		}
+	}
+	if files := strings.Fields(gittest.Git(t, p.hub, "ls-tree", "--name-only", "main", "out/")); len(files) != lives {
+		t.Errorf("%d files, want %d", len(files), lives)
+	}
+	if left := gittest.Git(t, p.hub, "ls-tree", "-r", "--name-only", "main", "tasks/") + gittest.Git(t, p.hub, "for-each-ref", "refs/heads/queue/", "refs/greenward/claims/"); left != "" {
+		t.Errorf("left: %s", left)
+	}
+	if result, out := p.command("fsck"); !result.OK() {
+		t.Errorf("fsck: %s", out)
+	}
+}
+
+// A run whose workers only ever report that they are blocked ends, and says so,
+// before it has used up its budget; its goal stays open.
+func TestS84AFutileRunEndsHonestly(t *testing.T) {
+	t.Parallel()
+	script := func(r modeltest.Request) modeltest.Reply {
+		switch {
+		case r.Offers("create_tasks") && r.Turns() == 0:
+			titles := []string{}
+			for i := range 8 {
+				titles = append(titles, fmt.Sprintf("try %d of %d", i, len(r.FirstUser())))
+			}
+			plan := []modeltest.Call{titled(titles)}
+			if !strings.Contains(r.FirstUser(), "## How it was understood") {
+				plan = append([]modeltest.Call{understanding()}, plan...)
+			}
+			return modeltest.Use(plan...)
+		case r.Offers("create_tasks"):
+			return modeltest.Use(modeltest.NewCall("wait", map[string]any{}))
+		}
+		return modeltest.Use(modeltest.NewCall("hand_off", map[string]any{"outcome": "blocked", "summary": "it cannot be done", "concerns": []string{"the compiler is not there"}}))
+	}
+	p := newKillPlaceWith(t, script)
+	result, out := p.within(5*time.Minute, "run", killGoal)
+	if result.OK() || !strings.Contains(out, "brought nothing (blocked or failed)") {
+		t.Errorf("run: %v\n%s", result, out)
+	}
+	blocked := strings.Count(gittest.Git(t, p.hub, "log", "main", "--format=%(trailers:key=Handoff,valueonly)"), "blocked")
+	if blocked < 20 || blocked > 20+2*8 {
+		t.Errorf("%d hand-offs until it gave up, want 20 and what was at work by then", blocked)
+	}
+	if gittest.Git(t, p.hub, "ls-tree", "--name-only", "main", "tasks/"+workflows.Slug(killGoal)+"/GOAL.md") == "" {
+		t.Error("the goal is gone")
+	}
+}
+
+// A run that reached its time ends at once and leaves what is open; later it goes on.
+func TestS84UntilEndsARunAndItGoesOnLater(t *testing.T) {
+	t.Parallel()
+	p := newKillPlace(t)
+	result, out := p.within(3*time.Minute, "run", "--until", "2026-01-01T00:00:00Z", killGoal)
+	if result.OK() || !strings.Contains(out, "budget") {
+		t.Errorf("run: %v\n%s", result, out)
+	}
+	if gittest.Git(t, p.hub, "ls-tree", "--name-only", "main", "tasks/"+workflows.Slug(killGoal)+"/GOAL.md") == "" {
+		t.Error("the goal is gone")
+	}
+	if claims := gittest.Git(t, p.hub, "for-each-ref", "refs/greenward/claims/"); claims != "" {
+		t.Errorf("still claimed: %s", claims)
+	}
+	if result, out := p.life(0); !result.OK() {
+		t.Fatalf("run again: %v\n%s", result, out)
+	}
+	p.holds()
+}
