@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -204,6 +205,10 @@ func (l *Lander) empty(ctx context.Context, w Waiting) (*Found, error) {
 		f.With, f.Detail = d.Entry, fmt.Sprintf("this head landed as %s (%s)", d.Entry, d.Landed.Short())
 		return f, nil
 	}
+	if d, ok := l.carrier(w); ok {
+		f.Landed, f.With, f.Detail = *d.Landed, d.Entry, fmt.Sprintf("it landed with %s, which stands on it", d.Entry)
+		return f, nil
+	}
 	list, err := l.Hub.RevList(ctx, []git.Hash{l.pass.main}, []git.Hash{w.Head}, fmt.Sprint("--max-count=", maxBlame))
 	if err != nil {
 		return f, fmt.Errorf("look for %s on main: %w", w.Entry, err)
@@ -219,6 +224,38 @@ func (l *Lander) empty(ctx context.Context, w Waiting) (*Found, error) {
 		}
 	}
 	return f, nil
+}
+
+// Bounds on the search for the change that took another one along.
+const (
+	maxCarriers = 200 // landings that are looked at
+	maxCarried  = 64  // commits of each
+)
+
+// carrier is the newest landing of a change that contains the head of an entry: what
+// a stack stands on lands with it.
+func (l *Lander) carrier(w Waiting) (journal.Decision, bool) {
+	looked := 0
+	for _, list := range [][]journal.Decision{l.state.plan, l.log.All()} {
+		for _, d := range slices.Backward(list) {
+			if d.State != journal.Landed || d.Landed == nil || d.Onto == nil || d.Base == nil || d.Entry == w.Entry {
+				continue
+			}
+			if looked++; looked > maxCarriers {
+				return journal.Decision{}, false
+			}
+			walked := 0
+			for c, err := range l.Hub.History(d.Head, *d.Base) {
+				if walked++; err != nil || walked > maxCarried {
+					break // a head that is no longer here carries nobody that can be told of
+				}
+				if c.Hash == w.Head {
+					return d, true
+				}
+			}
+		}
+	}
+	return journal.Decision{}, false
 }
 
 // conflict names the paths and what the change met there.

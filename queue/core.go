@@ -367,10 +367,14 @@ func (s State) land(m Merged, w Waiting, p proof, now time.Time) State {
 	return s
 }
 
-// told plans to say that an entry has landed elsewhere; main does not move by it.
+// told plans to say that an entry has landed elsewhere or within another one; main
+// does not move by it.
 func (s State) told(f Found, w Waiting, now time.Time) State {
 	d := s.decision(journal.Landed, w, now)
 	d.Landed, d.Detail, d.Onto = &f.Landed, &f.Detail, nil
+	if f.With != "" {
+		d.With = &f.With
+	}
 	s.plan = append(s.plan, d)
 	return s
 }

@@ -299,6 +299,33 @@ func TestStackedChangeLandsWhatItAdds(t *testing.T) {
 	}
 }
 
+// What a stack stands on has landed with it where that was decided first, however it
+// landed: it is not called empty.
+func TestQ16BaseOfAStackLandsWithIt(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"rebase", "squash", "merge"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]string{".greenward.yml": "checks: none\nqueue: {method: " + method + "}\n"})
+			below := string(w.change(w.git("rev-parse", "main"), "below", map[string]string{"a.txt": "1\n"}))
+			above := w.branch("above", below, "above", map[string]string{"b.txt": "1\n"})
+			w.wantLanded(w.land(), "above landed")
+			w.git("update-ref", "refs/heads/queue/below", below)
+			main := w.git("rev-parse", "main")
+			got := w.land()
+			w.wantLanded(got, "below landed")
+			if got[0].With == nil || *got[0].With != "above@"+above[:12] || string(*got[0].Landed) != main || w.git("rev-parse", "main") != main {
+				t.Errorf("below is %+v, main was %s", got[0], main)
+			}
+			w.wantNoQueue()
+			report, err := Audit(t.Context(), w.hub, "", "")
+			if err != nil || len(report.Mismatches) > 0 {
+				t.Errorf("audit: %+v, %v", report, err)
+			}
+		})
+	}
+}
+
 func TestQ34OddEntriesAreQuarantinedAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
