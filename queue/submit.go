@@ -75,6 +75,18 @@ func Entry(name string, head git.Hash) (Submission, error) {
 	return Submission{Entry: git.EntryID(name, head), Ref: ref, Head: head}, nil
 }
 
+// Follows reports whether a commit is a newer state of the change that another one
+// is: a hand-off of the same task, or the same commit of an author (by subject and
+// date), amended or rebased. A descendant is one too.
+func Follows(before, after git.Commit) bool {
+	was, _ := before.Trailers().Get("Task")
+	is, handsOff := after.Trailers().Get("Task")
+	if handsOff && was == is {
+		return true
+	}
+	return before.Author.Email == after.Author.Email && before.Author.When.Equal(after.Author.When) && before.Subject() == after.Subject()
+}
+
 // Await waits until an entry has landed, been ejected or been withdrawn. An
 // entry whose branch waits is undecided, unless it has landed, whatever the log
 // said of it before.

@@ -62,7 +62,11 @@ func (a *app) submit(ctx context.Context, rev, name string, wait bool) error {
 	if d, known := log.Find(s.Entry); known && d.State == journal.Landed {
 		a.note("greenward: %s has landed before, as %s", s.Entry, d.Landed.Short())
 	}
-	to, err := p.hub.Offer(ctx, head, s.Ref)
+	old, err := a.replaced(ctx, p, from, s)
+	if err != nil {
+		return err
+	}
+	to, err := p.hub.Offer(ctx, head, s.Ref, old)
 	if err != nil {
 		return err
 	}
@@ -71,6 +75,36 @@ func (a *app) submit(ctx context.Context, rev, name string, wait bool) error {
 	}
 	a.note("greenward: %s waits at %s of %s; it lands when greenward land, serve or run is at work there", s.Entry, s.Ref, to)
 	return a.await(ctx, p, s)
+}
+
+// replaced is the head that waits under the name of a change. One of another change
+// must not be lost by it.
+func (a *app) replaced(ctx context.Context, p *place, from *git.Repo, s queue.Submission) (git.Hash, error) {
+	old, err := p.hub.Offered(ctx, s.Ref)
+	if err != nil || old.IsZero() || old == s.Head {
+		return old, err
+	}
+	after, err := from.Commit(s.Head)
+	if err != nil {
+		return old, err
+	}
+	who := ""
+	before, err := from.Commit(old)
+	if err == nil {
+		if descends, err := from.IsAncestor(ctx, old, s.Head); err != nil || descends {
+			return old, err
+		}
+	} else {
+		before, err = p.hub.Commit(old) // a head that is nowhere here is somebody else's
+	}
+	if err == nil {
+		if queue.Follows(before, after) {
+			return old, nil
+		}
+		who = " by " + git.OneLine(before.Author.Name)
+	}
+	name := strings.TrimPrefix(string(s.Ref), git.QueuePrefix)
+	return old, usagef("submit: another change%s waits as %s, and would be lost: pass another name with --name, or take that one out first with greenward queue drop %s", who, git.EntryID(name, old), name)
 }
 
 // queueName is a name for a change that the person did not name.
@@ -238,8 +272,8 @@ func (a *app) landForever(ctx context.Context) error {
 }
 
 func queueCommands() []command {
-	order := func(name, args, summary, verb string) command {
-		return command{name: name, args: args, summary: summary, run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
+	order := func(name, args, summary, verb, example string) command {
+		return command{name: name, args: args, summary: summary, example: example, run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
 			return func(ctx context.Context, args []string) error { return a.order(ctx, verb, "", strings.Join(args, " ")) }
 		}}
 	}
@@ -252,11 +286,12 @@ func queueCommands() []command {
 				return a.listQueue(ctx)
 			}
 		}},
-		{name: "queue drop", args: "NAME", summary: "take a change out of the queue; its head is kept", run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
+		{name: "queue drop", args: "NAME", summary: "take a change out of the queue; its head is kept",
+			example: "greenward queue drop fix-parser\ngreenward queue drop fix-parser@4f1c2ab97d10 --json", run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
 			return a.drop
 		}},
-		order("queue freeze", "[REASON]", "let nothing land until thaw", journal.VerbFreeze),
-		order("queue thaw", "", "end a freeze", journal.VerbThaw),
+		order("queue freeze", "[REASON]", "let nothing land until thaw", journal.VerbFreeze, "greenward queue freeze release week\ngreenward -C /srv/hub.git queue freeze --json"),
+		order("queue thaw", "", "end a freeze", journal.VerbThaw, "greenward queue thaw"),
 	}
 }
 
@@ -278,6 +313,9 @@ func (a *app) listQueue(ctx context.Context) error {
 		}
 		if list.Frozen != nil {
 			line(w, "frozen: %s", *list.Frozen)
+		}
+		if list.Held != nil {
+			line(w, "held: %s", *list.Held)
 		}
 		line(w, "%d waiting", len(list.Entries))
 	})
@@ -319,6 +357,10 @@ func (a *app) order(ctx context.Context, verb, arg, reason string) error {
 	o := journal.Order{Verb: verb, Arg: arg, Reason: git.OneLine(reason), By: a.me()}
 	if err := journal.Control(ctx, p.hub.Repo, signer, o); err != nil {
 		return err
+	}
+	x := &workflows.Exchange{Hub: p.hub, Main: p.main, Green: p.green, Now: a.now}
+	if err := x.Tell(ctx); err != nil {
+		a.note("greenward: the order stands on this hub; %s was not told yet, the next exchange does: %v", p.hub.Upstream(), err)
 	}
 	return a.print(map[string]any{"order": verb, "arg": absent(arg), "reason": absent(o.Reason)}, func(w io.Writer) { line(w, "%s", strings.TrimSpace(verb+" "+arg+" "+o.Reason)) })
 }

@@ -309,14 +309,22 @@ func (h *Hub) explain(ctx context.Context, pushed []RefUpdate, before map[Ref]Ha
 	return &PushError{refs, said.Stderr}
 }
 
+// Offered is what stands on a branch of the place that Offer writes to; zero: nothing.
+func (h *Hub) Offered(ctx context.Context, ref Ref) (Hash, error) {
+	if !h.HasRemote() {
+		return h.Tip(ref)
+	}
+	there, err := h.listUpstream(ctx)
+	return there[ref], err
+}
+
 // Offer puts a commit of the clone (or of the hub itself) on a branch of the
-// remote or, without one, of the hub, replacing what stood there. It gives the
-// place that was written to.
-func (h *Hub) Offer(ctx context.Context, head Hash, ref Ref) (string, error) {
+// remote or, without one, of the hub, if old stands there still. It gives the place
+// that was written to.
+func (h *Hub) Offer(ctx context.Context, head Hash, ref Ref, old Hash) (string, error) {
 	if h.clone == nil && h.upstream == "" {
-		old, err := h.Tip(ref)
-		if err != nil || old == head {
-			return h.dir, err
+		if old == head {
+			return h.dir, nil
 		}
 		return h.dir, h.Transact(ctx, "submit", []RefUpdate{{Ref: ref, New: head, Old: old}})
 	}
@@ -327,7 +335,8 @@ func (h *Hub) Offer(ctx context.Context, head Hash, ref Ref) (string, error) {
 	if h.HasRemote() {
 		to = h.upstream
 	}
-	_, err := from.command(ctx, call{args: []string{"push", "--quiet", "--no-verify", to, "+" + string(head) + ":" + string(ref)}, remote: h.HasRemote()})
+	lease := fmt.Sprintf("--force-with-lease=%s:%s", ref, old)
+	_, err := from.command(ctx, call{args: []string{"push", "--quiet", "--no-verify", lease, to, string(head) + ":" + string(ref)}, remote: h.HasRemote()})
 	if said, ok := errors.AsType[*CommandError](err); ok && !said.Timed {
 		return to, &PushError{[]Ref{ref}, said.Stderr}
 	}

@@ -58,7 +58,7 @@ func TestHubOfACloneFollowsItsRemote(t *testing.T) {
 	}
 	gittest.Git(t, dir, "commit", "-q", "--allow-empty", "-m", "mine")
 	mine := git.Hash(gittest.Git(t, dir, "rev-parse", "HEAD"))
-	if to, err := h.Offer(t.Context(), mine, "refs/heads/queue/x"); err != nil || to != upstream {
+	if to, err := h.Offer(t.Context(), mine, "refs/heads/queue/x", ""); err != nil || to != upstream {
 		t.Fatalf("offered to %q, %v", to, err)
 	}
 	if err := h.Fetch(t.Context(), mainRef, greenRef); err != nil {
@@ -219,7 +219,7 @@ func TestA32SilentRemote(t *testing.T) {
 	head := git.Hash(gittest.Git(t, dir, "rev-parse", "HEAD"))
 	for what, exchange := range map[string]func() error{
 		"fetch": func() error { return h.Fetch(t.Context(), mainRef, greenRef) },
-		"offer": func() error { _, err := h.Offer(t.Context(), head, "refs/heads/queue/x"); return err },
+		"offer": func() error { _, err := h.Offer(t.Context(), head, "refs/heads/queue/x", ""); return err },
 	} {
 		err := exchange()
 		said, ok := errors.AsType[*git.CommandError](err)
