@@ -286,10 +286,12 @@ func queueCommands() []command {
 				return a.listQueue(ctx)
 			}
 		}},
-		{name: "queue drop", args: "NAME", summary: "take a change out of the queue; its head is kept",
+		{
+			name: "queue drop", args: "NAME", summary: "take a change out of the queue; its head is kept",
 			example: "greenward queue drop fix-parser\ngreenward queue drop fix-parser@4f1c2ab97d10 --json", run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
-			return a.drop
-		}},
+				return a.drop
+			},
+		},
 		order("queue freeze", "[REASON]", "let nothing land until thaw", journal.VerbFreeze, "greenward queue freeze release week\ngreenward -C /srv/hub.git queue freeze --json"),
 		order("queue thaw", "", "end a freeze", journal.VerbThaw, "greenward queue thaw"),
 	}
