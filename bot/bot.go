@@ -13,9 +13,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/go-github/v66/github"
 	"github.com/rs/zerolog"
 
 	"greenward/bot/bors"
+	"greenward/bot/command"
 	"greenward/bot/herald"
 	"greenward/bot/limit"
 	"greenward/internal/git"
@@ -234,6 +236,22 @@ func (b *Bot) Moved() {
 	}
 }
 
+// MaySteer reports whether an account may freeze the queue and hold green, as GitHub
+// has it now.
+func (b *Bot) MaySteer(ctx context.Context, who Actor) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cooled() {
+		return false, b.ready()
+	}
+	c, err := b.connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	role, err := c.role(ctx, &github.User{Login: &who.Login, ID: &who.ID})
+	return err == nil && command.Freeze.MayAsk(command.Who{Role: role}), err
+}
+
 // pause waits for d or for a wake, and reports whether ctx still lives.
 func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	t := time.NewTimer(d)
@@ -276,7 +294,9 @@ func (b *Bot) count(f func(*Stats)) {
 }
 
 // Ready says why the bot is not at work, or nil.
-func (b *Bot) Ready(context.Context) error {
+func (b *Bot) Ready(context.Context) error { return b.ready() }
+
+func (b *Bot) ready() error {
 	b.statsMu.Lock()
 	defer b.statsMu.Unlock()
 	now := b.cfg.Now()

@@ -234,6 +234,7 @@ type trouble struct {
 	limited bool
 	wait    time.Duration // 0: the answer named none
 	stale   bool          // the credentials were refused
+	refused bool          // what was asked for is not permitted
 }
 
 func troubleOf(err error) trouble {
@@ -257,7 +258,7 @@ func troubleOf(err error) trouble {
 	// The text is GitHub's only sign of some secondary limits.
 	limited := resp.StatusCode == http.StatusTooManyRequests ||
 		refused && (resp.Header.Get("Retry-After") != "" || resp.Header.Get("X-RateLimit-Remaining") == "0" || strings.Contains(text, "secondary rate"))
-	return trouble{limited: limited, wait: waitOf(resp), stale: resp.StatusCode == http.StatusUnauthorized}
+	return trouble{limited: limited, wait: waitOf(resp), stale: resp.StatusCode == http.StatusUnauthorized, refused: refused && !limited}
 }
 
 // waitOf reads how long GitHub wants us to wait, free of our clock's skew.
@@ -279,8 +280,8 @@ func waitOf(resp *http.Response) time.Duration {
 // learn takes from an error what the next requests must respect. b.mu is held.
 func (b *Bot) learn(err error) error {
 	t := troubleOf(err)
-	if t.limited || t.stale {
-		b.client = nil // it would go on with a refused token, or count the pause by its own clock
+	if t.limited || t.stale || t.refused {
+		b.client = nil // what it may do is asked for anew; it would go on with a refused token, or count the pause by its own clock
 	}
 	if !t.limited {
 		return nil

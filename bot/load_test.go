@@ -92,10 +92,14 @@ func BenchmarkDelivery(b *testing.B) {
 	defer server.Close()
 	body := fmt.Sprintf(`{"action":"created","repository":{"full_name":"acme/widgets"},"issue":{"number":7},"comment":{"body":%q}}`, strings.Repeat("text ", 2000))
 	sign := hubtest.Sign("s3cr3t", []byte(body))
-	var took []time.Duration
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
+	took := make([]time.Duration, 0, max(b.N, 1_000_000))
+	heap := func() float64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc) / 1024
+	}
+	at := map[int]float64{} // by deliveries
 	for b.Loop() {
 		r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, server.URL, strings.NewReader(body))
 		if err != nil {
@@ -112,11 +116,18 @@ func BenchmarkDelivery(b *testing.B) {
 			b.Fatal(err)
 		}
 		took = append(took, time.Since(began))
+		if n := len(took); n == 1000 || n == 50_000 {
+			at[n] = heap()
+		}
 	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
+	end := heap()
+	for _, n := range []int{1000, 50_000} {
+		if at[n] > 0 {
+			b.ReportMetric(at[n], fmt.Sprintf("heap-KiB-at-%d", n))
+		}
+	}
+	b.ReportMetric(end, "heap-KiB-at-end")
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 	b.ReportMetric(float64(len(took))/b.Elapsed().Seconds(), "deliveries/s")
-	b.ReportMetric((float64(after.HeapAlloc)-float64(before.HeapAlloc)-float64(8*cap(took)))/1024, "heap-growth-KiB")
 }

@@ -35,6 +35,9 @@ type App struct {
 	URL     string `json:"html_url"`
 	Key     string `json:"pem"`
 	Webhook string `json:"webhook_secret"`
+
+	Client       string `json:"client_id,omitempty"` // with ClientSecret: for people who sign in
+	ClientSecret string `json:"client_secret,omitempty"`
 }
 
 // Config is what main tells the page.
@@ -138,6 +141,7 @@ func (s *Setup) Text() (string, error) {
 		"name": s.cfg.Name, "url": s.cfg.Public, "public": false, "description": "Lands changes and keeps green releasable.",
 		"hook_attributes": map[string]any{"url": s.cfg.Public + "/webhook", "active": true},
 		"redirect_url":    s.cfg.Public + "/setup/made", "setup_url": s.cfg.Public + "/setup/installed",
+		"callback_urls":       []string{s.cfg.Public + "/login/done"},
 		"default_permissions": permissions(), "default_events": events(),
 	}
 	data, err := json.Marshal(v)

@@ -20,6 +20,7 @@ import (
 	"greenward/bot/manifest"
 	"greenward/internal/git"
 	"greenward/internal/web"
+	"greenward/internal/web/login"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
@@ -33,12 +34,14 @@ const rescanEvery = 5 * time.Minute
 // set-up of the App, and the pages.
 type front struct {
 	*app
-	o    serveOptions
-	mux  *http.ServeMux
-	door *bot.Door
+	o     serveOptions
+	mux   *http.ServeMux
+	door  *bot.Door
+	login *login.Login
 
 	mu      sync.Mutex
 	webhook bot.Secret
+	client  [2]string                // the App's client id and secret; "": nobody signs in
 	ready   chan struct{}            // closed when there is an App
 	scan    chan struct{}            // asks for the repositories to be listed
 	limits  map[int64]*limit.Limiter // of the installations
@@ -124,7 +127,7 @@ func (f *front) setUp(cfg bot.Config, kept, public string) error {
 	o := manifest.Config{Path: kept, Public: public, Now: f.now, Owner: f.o.org, OnMade: func(made manifest.App) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.webhook = bot.Secret(made.Webhook)
+		f.webhook, f.client = bot.Secret(made.Webhook), [2]string{made.Client, made.ClientSecret}
 		close(f.ready)
 		return nil
 	}}

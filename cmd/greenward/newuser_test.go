@@ -8,6 +8,7 @@ import (
 	"html"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -27,10 +28,11 @@ import (
 type forge struct {
 	*testing.T
 	url     string
-	app     string // the account that the App will have
-	install func() // what the owner does on GitHub's page
-	trouble func() // makes requests and deliveries go wrong from now on
-	release func() // sends what was held back, the newest first
+	app     string             // the account that the App will have
+	install func()             // what the owner does on GitHub's page
+	trouble func()             // makes requests and deliveries go wrong from now on
+	signIn  func(login string) // somebody signs in at GitHub; nil: it has no such page
+	release func()             // sends what was held back, the newest first
 }
 
 // ownForge is the double of internal/hubtest.
@@ -41,7 +43,7 @@ func ownForge(t *testing.T) *forge {
 	h := hubtest.New(t, remote, gittest.Host(t), time.Now)
 	h.Person("alice", 3, "admin")
 	h.Installed("deleted")
-	f := &forge{T: t, url: h.URL(), app: hubtest.Slug + "[bot]", install: func() { h.Installed("") }, release: h.Release}
+	f := &forge{T: t, url: h.URL(), app: hubtest.Slug + "[bot]", install: func() { h.Installed("") }, release: h.Release, signIn: h.SignIn}
 	f.trouble = func() {
 		for _, one := range []hubtest.Fault{
 			{Match: "^GET /repos/.*/pulls", Kind: "unavailable", Times: 1},
@@ -287,6 +289,46 @@ func (f *forge) makeApp(link string) {
 	}
 }
 
+// steer signs in on the dashboard and freezes the queue there.
+func (f *forge) steer(address string) {
+	f.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar}
+	get := func(r *http.Request, err error) (int, string) {
+		f.Helper()
+		if err != nil {
+			f.Fatal(err)
+		}
+		resp, err := browser.Do(r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		data, err := io.ReadAll(resp.Body)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return resp.StatusCode, string(data)
+	}
+	here := address + "/r/acme/widgets/"
+	f.signIn("alice")
+	_, page := get(http.NewRequestWithContext(f.Context(), http.MethodGet, address+"/login?next=/r/acme/widgets/", nil))
+	m := regexp.MustCompile(`name="token" value="([^"]+)"`).FindStringSubmatch(page)
+	if m == nil {
+		f.Fatalf("not signed in:\n%s", page)
+	}
+	r, err := http.NewRequestWithContext(f.Context(), http.MethodPost, here+"act", strings.NewReader("verb=freeze&reason=release+day&token="+m[1]))
+	if err == nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if code, page := get(r, err); code != http.StatusOK || !strings.Contains(page, "The queue is frozen: release day") {
+		f.Fatalf("answered %d:\n%s", code, page)
+	}
+}
+
 func fetched(t *testing.T, address string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
@@ -412,6 +454,9 @@ func newUser(t *testing.T, f *forge) {
 	a := &app{stdin: strings.NewReader(""), stdout: verify, stderr: t.Output(), now: time.Now, host: host}
 	if code := a.main(t.Context(), []string{"-C", work, "green", "verify", "--json"}); code != exitDone || !strings.Contains(verify.String(), `"valid":true`) {
 		t.Fatalf("green verify ended with %d: %s", code, verify)
+	}
+	if f.signIn != nil {
+		f.steer(address)
 	}
 	if badge := fetched(t, address+"/r/acme/widgets/badge.svg"); !strings.Contains(badge, "green: ") {
 		t.Errorf("the badge: %s", badge)

@@ -87,6 +87,9 @@ func (f *front) all(ctx context.Context, g *errgroup.Group, public string) error
 		return usagef("serve: --github-hubs is for an App: a token serves one repository, which --github names")
 	}
 	f.webhook = webhook
+	if err := f.signIn(cfg, kept, public); err != nil {
+		return err
+	}
 	pages, err := web.New(web.Config{Source: nobody{}, Now: f.now, Meters: []web.Meter{meter{f.door}}, Probes: map[string]web.Probe{"webhook": f.door}})
 	if err != nil {
 		return err
@@ -125,6 +128,9 @@ func (f *front) one(ctx context.Context, g *errgroup.Group, public string) error
 		return err
 	}
 	f.webhook = webhook
+	if err := f.signIn(cfg, kept, public); err != nil {
+		return err
+	}
 	owner, name, ok := ownerName(orElse(f.o.github, hub.Upstream()))
 	if f.o.github != "" && !ok {
 		return usagef("serve: --github %q: OWNER/NAME is wanted", f.o.github)
@@ -199,6 +205,7 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 			return nil, err
 		}
 		f.door.Add(b)
+		board.Login, board.Steering = f.login, steering{c, b}
 		board.Probes["github"], board.Probes["webhook"] = b, f.door
 		g.Go(func() error {
 			defer f.door.Remove(b)
@@ -225,6 +232,9 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 			defer c.tidy(ctx)
 			return runs.Run(ctx)
 		})
+	}
+	if f.o.hubs != "" {
+		board.Here = "/r/" + cfg.Owner + "/" + cfg.Name + "/"
 	}
 	pages, err := web.New(board)
 	if err != nil {

@@ -119,6 +119,7 @@ type Hub struct {
 	mu         sync.Mutex
 	now        func() time.Time
 	people     map[string]Person
+	visitor    string // who is signed in at GitHub
 	issues     []*issue
 	comments   []*Comment
 	checks     []*Check
@@ -136,6 +137,7 @@ type Hub struct {
 	hook       hook
 	releases   []Release
 	archived   bool
+	renamed    bool
 	dispatched []string
 	codes      map[string]manifest // of Apps that are being made
 	sending    sync.WaitGroup

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -49,6 +50,10 @@ func (h *Hub) handler() http.Handler {
 				send(w, http.StatusUnauthorized, object{"message": "Bad credentials"})
 				return
 			}
+			if no := h.forbidden(a); no != nil {
+				send(w, http.StatusForbidden, no)
+				return
+			}
 			status, v := f(a)
 			if list, ok := v.([]object); ok {
 				v = page(w, r, list)
@@ -69,6 +74,7 @@ func (h *Hub) handler() http.Handler {
 	h.userRoutes(route)
 	h.releaseRoutes(route)
 	mux.HandleFunc("POST /settings/apps/new", h.makeApp)
+	mux.HandleFunc("/login/oauth/", h.oauth)
 	mux.HandleFunc("/"+Owner+"/"+Name+".git/", h.serveGit)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Path = strings.TrimPrefix(r.URL.Path, "/api/v3")
@@ -77,9 +83,21 @@ func (h *Hub) handler() http.Handler {
 		h.calls = append(h.calls, call)
 		now := h.now()
 		fault := h.strike(call, r)
+		renamed := h.renamed
 		h.mu.Unlock()
 		defer h.tell()
 		w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
+		if rest, old := strings.CutPrefix(r.URL.Path, "/repos/"+Owner+"/"+Name+"/"); old && renamed && fault == nil {
+			status := http.StatusTemporaryRedirect
+			if r.Method == http.MethodGet {
+				status = http.StatusMovedPermanently
+			}
+			http.Redirect(w, r, (&url.URL{Path: "/repositories/1/" + rest, RawQuery: r.URL.RawQuery}).String(), status)
+			return
+		}
+		if rest, id := strings.CutPrefix(r.URL.Path, "/repositories/1/"); id {
+			r.URL.Path = "/repos/" + Owner + "/" + Name + "/" + rest
+		}
 		if fault == nil {
 			mux.ServeHTTP(w, r)
 			return

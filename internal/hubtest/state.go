@@ -2,6 +2,7 @@ package hubtest
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -77,6 +78,34 @@ func (h *Hub) Dispatched() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.dispatched)
+}
+
+// Archive makes the repository read-only, or ends that.
+func (h *Hub) Archive(archived bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.archived = archived
+}
+
+// Rename gives the repository another name: requests under the old one are redirected.
+func (h *Hub) Rename() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.renamed = true
+}
+
+// forbidden is why GitHub would not let the App do what it asks for, or nil. h.mu is held.
+func (h *Hub) forbidden(a *asked) object {
+	reads := a.Method == "GET" || !strings.HasPrefix(a.URL.Path, "/repos/")
+	switch {
+	case reads || a.by.ID != h.robot.ID:
+		return nil
+	case h.archived:
+		return object{"message": "Repository was archived so is read-only."}
+	case strings.Contains(a.URL.Path, "/check-runs") && h.rights["checks"] != "write":
+		return object{"message": "Resource not accessible by integration"}
+	}
+	return nil
 }
 
 // Issue is an issue or pull request as it stands.

@@ -38,6 +38,32 @@ func (h *Hub) makeApp(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, back.String(), http.StatusFound)
 }
 
+// SignIn is who GitHub's page signs in from now on.
+func (h *Hub) SignIn(login string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.visitor = login
+}
+
+// oauth is GitHub's page that asks whether an App may know who one is, and what it
+// exchanges for the answer.
+func (h *Hub) oauth(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	login := h.visitor
+	h.mu.Unlock()
+	if r.Method == http.MethodPost {
+		send(w, http.StatusOK, object{"access_token": r.FormValue("code") + "-token", "token_type": "bearer"})
+		return
+	}
+	back, err := url.Parse(r.URL.Query().Get("redirect_uri"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	back.RawQuery = url.Values{"code": {login}, "state": {r.URL.Query().Get("state")}}.Encode()
+	http.Redirect(w, r, back.String(), http.StatusFound)
+}
+
 // userRoutes are what people do in a browser, and what a new App asks first.
 func (h *Hub) userRoutes(route func(string, func(*asked) (int, any))) {
 	invalid := object{"message": "Validation Failed"}
@@ -49,7 +75,7 @@ func (h *Hub) userRoutes(route func(string, func(*asked) (int, any))) {
 		}
 		delete(h.codes, a.PathValue("code"))
 		h.hook.url, h.hook.secret, h.rights = m.Hook.URL, rand.Text(), m.Permissions
-		return 201, object{"id": App, "slug": Slug, "pem": h.Key(), "webhook_secret": h.hook.secret, "html_url": h.http.URL + "/apps/" + Slug}
+		return 201, object{"id": App, "slug": Slug, "client_id": "Iv1.hubtest", "client_secret": "hush", "pem": h.Key(), "webhook_secret": h.hook.secret, "html_url": h.http.URL + "/apps/" + Slug}
 	})
 	route("GET /app/installations", func(*asked) (int, any) {
 		if h.gone == "deleted" {

@@ -1,6 +1,6 @@
-// Package web shows what greenward is doing: one page, health and metrics. It
-// only reads, through the small interfaces it declares and main fills, and it
-// changes nothing, whatever is sent to it.
+// Package web shows what greenward is doing: one page, health and metrics, through the
+// small interfaces it declares and main fills. It changes nothing but by the order of
+// somebody who has signed in through GitHub and may give it there.
 package web
 
 import (
@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"greenward/internal/web/login"
 )
 
 //go:embed page.html style.css
@@ -63,11 +65,14 @@ type Meter interface {
 
 // Config is what main tells the pages.
 type Config struct {
-	Source  Source // required
-	Probes  map[string]Probe
-	Meters  []Meter
-	Now     func() time.Time // required
-	Timeout time.Duration    // of one answer; default 5 seconds
+	Source   Source // required
+	Probes   map[string]Probe
+	Meters   []Meter
+	Here     string           // where the page is, below the server's root; "": at the root
+	Login    *login.Login     // nil: nobody signs in, and the pages only show
+	Steering Steering         // nil: there is nothing to be done
+	Now      func() time.Time // required
+	Timeout  time.Duration    // of one answer; default 5 seconds
 }
 
 // fresh is how long an overview is shown before it is read again: many readers
@@ -103,6 +108,7 @@ func New(cfg Config) (http.Handler, error) {
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.HandleFunc("GET /metrics", s.metrics)
 	mux.HandleFunc("GET /badge.svg", s.badge)
+	mux.HandleFunc("POST /act", s.act)
 	return guarded(mux), nil
 }
 
@@ -110,7 +116,7 @@ func New(cfg Config) (http.Handler, error) {
 func guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
@@ -134,11 +140,18 @@ func (s *site) overview(ctx context.Context) (Overview, error) {
 	return o, nil
 }
 
+// forget makes the next reader read the hub anew.
+func (s *site) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = time.Time{}
+}
+
 func (s *site) index(w http.ResponseWriter, r *http.Request) {
 	o, err := s.overview(r.Context())
 	var buf bytes.Buffer
 	if err == nil {
-		err = s.page.Execute(&buf, o)
+		err = s.page.Execute(&buf, s.view(r, o))
 	}
 	if err != nil {
 		zerolog.Ctx(r.Context()).Error().Err(err).Msg("page was not shown")
