@@ -271,6 +271,7 @@ type Stats struct {
 	Limited    int // answers that were rate limits
 	Calls      int // requests to the API
 	Unchanged  int // of them, answered by 304, which costs nothing of the rate
+	Remaining  int // requests that GitHub still grants this hour, as of its last answer; 0: not known
 	Writes     int // of them, comments and check runs
 	Unsaid     int // reports that wait for their turn
 	// Unannounced counts the commands in a row that were found by the poll although a

@@ -46,8 +46,15 @@ type counter struct {
 func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := c.next.RoundTrip(r)
 	c.b.count(func(s *Stats) {
-		if s.Calls++; err == nil && resp.StatusCode == http.StatusNotModified {
+		s.Calls++
+		if err != nil {
+			return
+		}
+		if resp.StatusCode == http.StatusNotModified {
 			s.Unchanged++
+		}
+		if n, err := strconv.Atoi(resp.Header.Get("X-RateLimit-Remaining")); err == nil {
+			s.Remaining = n
 		}
 	})
 	return resp, err

@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,41 @@ func TestProveSaysWhatIsMissing(t *testing.T) {
 	bad := d.cfg
 	bad.Key = "not a key"
 	wantIn(t, d.proven(bad), "BAD github key: the App's private key is not PEM text")
+}
+
+// Whether GitHub reaches the webhook is proven by where the App's deliveries go and by
+// how the last ones were taken.
+func TestProveWebhook(t *testing.T) {
+	d := newDesk(t)
+	hook := httptest.NewServer(d.door)
+	defer hook.Close()
+	proof := func() Proof {
+		t.Helper()
+		list, err := Prove(t.Context(), d.cfg, hook.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list[len(list)-1]
+	}
+	comment := func() {
+		d.gh.Comment(d.alice, 1, "text")
+		d.gh.Delivered()
+	}
+	d.gh.Issue(d.alice, "talk", "")
+	d.gh.Hook("https://elsewhere.example/webhook", "s3cr3t")
+	if p := proof(); p.OK || !strings.Contains(p.Detail, "elsewhere.example") || !strings.Contains(p.Cure, hook.URL) {
+		t.Errorf("another address: %+v", p)
+	}
+	d.gh.Hook(hook.URL, "s3cr3t")
+	comment()
+	if p := proof(); !p.OK || !strings.Contains(p.Detail, "the last 1 deliveries were taken") {
+		t.Errorf("reached: %+v", p)
+	}
+	d.gh.Hook(hook.URL, "an old secret")
+	comment()
+	if p := proof(); p.OK || !strings.Contains(p.Detail, "1 of the last 2 deliveries were not taken") || !strings.Contains(p.Cure, "secrets differ") {
+		t.Errorf("another secret: %+v", p)
+	}
 }
 
 // A suspended or deleted installation stops the bot politely, and it goes on after.

@@ -19,7 +19,6 @@ import (
 	"greenward/bot/limit"
 	"greenward/bot/manifest"
 	"greenward/internal/git"
-	"greenward/internal/web"
 	"greenward/internal/web/login"
 
 	"github.com/rs/zerolog"
@@ -250,16 +249,4 @@ func (f *front) page(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page.ServeHTTP(w, r)
-}
-
-// meter tells the door's figures.
-type meter struct{ door *bot.Door }
-
-// Samples are the deliveries by outcome.
-func (m meter) Samples() []web.Sample {
-	var list []web.Sample
-	for outcome, n := range m.door.Stats().Deliveries {
-		list = append(list, web.Sample{Name: "greenward_webhook_deliveries_total", Help: "Deliveries of GitHub.", Labels: map[string]string{"outcome": outcome}, Value: float64(n)})
-	}
-	return list
 }

@@ -205,6 +205,7 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 			return nil, err
 		}
 		f.door.Add(b)
+		board.Meters = append(board.Meters, botMeter{b, cfg.Owner + "/" + cfg.Name})
 		board.Login, board.Steering = f.login, steering{c, b}
 		board.Probes["github"], board.Probes["webhook"] = b, f.door
 		g.Go(func() error {

@@ -178,7 +178,14 @@ func TestServeFromCommentAndLabel(t *testing.T) {
 	if health := s.get("/healthz") + s.get("/readyz"); !strings.Contains(health, "github: ok") || !strings.Contains(health, "webhook: ok") {
 		t.Errorf("health: %s", health)
 	}
-	if metrics := s.get("/metrics"); !strings.Contains(metrics, `greenward_webhook_deliveries_total{outcome="accepted"} 2`) {
-		t.Errorf("metrics: %s", metrics)
+	metrics := s.get("/metrics")
+	for _, want := range []string{
+		`greenward_webhook_deliveries_total{outcome="accepted"} 2`, "greenward_webhook_refused_in_a_row 0", "greenward_webhook_last_delivery_timestamp_seconds 1",
+		`greenward_github_requests_total{repository="acme/widgets"} `, `greenward_github_writes_total{repository="acme/widgets"} `, `greenward_github_unsaid{`,
+		`greenward_github_oldest_request_seconds{`, `greenward_github_rate_remaining{repository="acme/widgets"} 4`, `greenward_queue_entries{state="waiting"} `,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("%s is missing in the metrics: %s", want, metrics)
+		}
 	}
 }

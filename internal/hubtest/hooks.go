@@ -50,6 +50,14 @@ func (h *Hub) Release() {
 	}
 }
 
+// Delivered waits until no delivery is under way and returns how many came to an end.
+func (h *Hub) Delivered() int {
+	h.sending.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.hook.log)
+}
+
 // emit tells the App of something. h.mu is held.
 func (h *Hub) emit(event, action string, i *issue, by Person) {
 	if h.hook.url == "" {

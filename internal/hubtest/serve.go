@@ -87,6 +87,7 @@ func (h *Hub) handler() http.Handler {
 		h.mu.Unlock()
 		defer h.tell()
 		w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
+		w.Header().Set("X-RateLimit-Remaining", "4999") // it counts nobody's
 		if rest, old := strings.CutPrefix(r.URL.Path, "/repos/"+Owner+"/"+Name+"/"); old && renamed && fault == nil {
 			status := http.StatusTemporaryRedirect
 			if r.Method == http.MethodGet {
