@@ -244,8 +244,7 @@ func toolchains(env []string, person string) []string {
 			add(filepath.Join(cargo, part))
 		}
 	}
-	for _, dir := range filepath.SplitList(value(env, "PATH")) {
-		dir = filepath.Clean(dir)
+	programs := func(dir string) {
 		add(dir)
 		// A toolchain that was unpacked somewhere has its libraries beside bin.
 		above := filepath.Dir(dir)
@@ -258,7 +257,43 @@ func toolchains(env []string, person string) []string {
 			add(filepath.Join(above, "lib", "node_modules"))
 		}
 	}
+	for _, dir := range filepath.SplitList(value(env, "PATH")) {
+		dir = filepath.Clean(dir)
+		programs(dir)
+		for _, target := range linked(dir) {
+			if at := filepath.Dir(target); filepath.Base(at) == "bin" {
+				programs(at)
+			} else {
+				add(target)
+			}
+		}
+	}
 	return found
+}
+
+// maxLinked bounds how many links of one directory are followed.
+const maxLinked = 200
+
+// linked is where the programs are that a directory of PATH has only links to, as
+// installers of a person's own programs make them.
+func linked(dir string) []string {
+	if ofSystem(dir) {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // of PATH, and not there
+	}
+	var targets []string
+	for _, entry := range entries {
+		if entry.Type()&fs.ModeSymlink == 0 || len(targets) >= maxLinked {
+			continue
+		}
+		if target, err := filepath.EvalSymlinks(filepath.Join(dir, entry.Name())); err == nil {
+			targets = append(targets, target)
+		}
+	}
+	return targets
 }
 
 // ofSystem reports whether every cell sees p anyhow.

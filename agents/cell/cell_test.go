@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -290,6 +291,41 @@ func TestToolchains(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// Programs that PATH has only links to, as installers for one person make them, run
+// in a cell: what stands beside them is shown, and nothing else of where they lie.
+func TestLinkedProgramsRun(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	files := map[string]string{
+		"apps/tool/bin/tool":    "#!/bin/sh\ncat \"$(dirname \"$(readlink -f \"$0\")\")/../lib/said\"\n",
+		"apps/tool/lib/said":    "from its library\n",
+		"loose/alone":           "#!/bin/sh\necho alone\n",
+		"loose/key":             "secret\n",
+		"apps/other/bin/hidden": "not on PATH\n",
+	}
+	for name, text := range files {
+		path := filepath.Join(home, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bin := filepath.Join(home, ".local", "bin")
+	if err := errors.Join(os.MkdirAll(bin, 0o755), os.Symlink("../../apps/tool/bin/tool", filepath.Join(bin, "tool")), os.Symlink(filepath.Join(home, "loose/alone"), filepath.Join(bin, "alone")), os.Symlink("nowhere", filepath.Join(bin, "broken"))); err != nil {
+		t.Fatal(err)
+	}
+	found := toolchains([]string{"PATH=/usr/bin:" + bin}, home)
+	for _, want := range []string{bin, filepath.Join(home, "apps/tool"), filepath.Join(home, "loose/alone")} {
+		if !slices.Contains(found, want) {
+			t.Errorf("%s is not shown: %q", want, found)
+		}
+	}
+	for _, never := range []string{home, filepath.Join(home, "apps"), filepath.Join(home, "loose"), filepath.Join(home, "apps/other")} {
+		if slices.Contains(found, never) {
+			t.Errorf("%s is shown: %q", never, found)
+		}
 	}
 }
 
