@@ -2,6 +2,7 @@ package agents
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -14,8 +15,8 @@ import (
 const maxEventLine = 1 << 20
 
 // events reads what a command-line agent says while it works, if it says it as one
-// JSON object a line: codex exec --json does. Whatever cannot be read is only
-// output. It is written to by one goroutine.
+// JSON object a line: codex exec --json and opencode run --format json do. Whatever
+// cannot be read is only output. It is written to by one goroutine.
 type events struct {
 	line  []byte
 	over  bool // the line is too long
@@ -43,7 +44,28 @@ type event struct {
 	} `json:"usage"`
 	Error struct {
 		Message string `json:"message"`
+		Data    struct {
+			Message string `json:"message"`
+		} `json:"data"`
 	} `json:"error"`
+	Part part `json:"part"`
+}
+
+// part is what opencode puts into its lines.
+type part struct {
+	Text  string `json:"text"`
+	State struct {
+		Input struct {
+			Command string `json:"command"`
+		} `json:"input"`
+	} `json:"state"`
+	Tokens struct {
+		Input  int64 `json:"input"`
+		Output int64 `json:"output"`
+		Cache  struct {
+			Read int64 `json:"read"`
+		} `json:"cache"`
+	} `json:"tokens"`
 }
 
 // Write takes output in pieces of any kind.
@@ -73,18 +95,38 @@ func (e *events) end() {
 		return
 	}
 	switch {
-	case got.Type == "item.completed" && got.Item.Type == "agent_message" && got.Item.Text != "":
-		e.said = proc.Text([]byte(got.Item.Text))
-	case got.Type == "item.completed" && got.Item.Command != "" && len(e.steps) < maxEventSteps:
-		e.steps = append(e.steps, proc.Text([]byte(got.Item.Command)))
+	case got.Type == "item.completed" && got.Item.Type == "agent_message":
+		e.say(got.Item.Text)
+	case got.Type == "item.completed":
+		e.step(got.Item.Command)
+	case got.Type == "text":
+		e.say(got.Part.Text)
+	case got.Type == "tool_use":
+		e.step(got.Part.State.Input.Command)
 	case got.Type == "turn.failed" || got.Type == "error":
-		e.fault = proc.Text([]byte(got.Error.Message))
+		e.fault = proc.Text([]byte(cmp.Or(got.Error.Message, got.Error.Data.Message)))
 	}
 	// A liar's numbers are not let below zero, nor wrap round.
 	const most = 1 << 40
-	e.usage.Prompt += min(max(got.Usage.Input, 0), most)
-	e.usage.Cached += min(max(got.Usage.Cached, 0), most)
-	e.usage.Completion += min(max(got.Usage.Output, 0), most)
+	count := func(n int64) int64 { return min(max(n, 0), most) }
+	tokens := got.Part.Tokens
+	e.usage.Prompt += count(got.Usage.Input) + count(tokens.Input) + count(tokens.Cache.Read)
+	e.usage.Cached += count(got.Usage.Cached) + count(tokens.Cache.Read)
+	e.usage.Completion += count(got.Usage.Output) + count(tokens.Output)
+}
+
+// say takes the agent's last words.
+func (e *events) say(text string) {
+	if text != "" {
+		e.said = proc.Text([]byte(text))
+	}
+}
+
+// step takes a command that the agent says it ran.
+func (e *events) step(command string) {
+	if command != "" && len(e.steps) < maxEventSteps {
+		e.steps = append(e.steps, proc.Text([]byte(command)))
+	}
 }
 
 // last is what the agent said at its end; of output that is no events, its last

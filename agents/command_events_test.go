@@ -7,7 +7,8 @@ import (
 	"greenward/agents/model"
 )
 
-// What codex exec --json printed, and what else may come.
+// What codex exec --json and opencode run --format json printed, and what else may
+// come.
 func TestEventsOfACommand(t *testing.T) {
 	const codex = `{"type":"thread.started","thread_id":"x"}
 {"type":"item.completed","item":{"id":"item_1","type":"command_execution","command":"/bin/bash -lc 'make'","aggregated_output":"","exit_code":0,"status":"completed"}}
@@ -15,12 +16,19 @@ not JSON at all
 {"type":"item.completed","item":{"id":"item_2","type":"agent_message","text":"all is done"}}
 {"type":"turn.completed","usage":{"input_tokens":10037,"cached_input_tokens":7,"output_tokens":15,"reasoning_output_tokens":0}}
 `
+	const opencode = `{"type":"step_start","sessionID":"s","part":{"type":"step-start"}}
+{"type":"tool_use","sessionID":"s","part":{"type":"tool","tool":"bash","callID":"call_1","state":{"status":"completed","input":{"command":"make","description":"does the task"},"output":"(no output)"}}}
+{"type":"step_finish","sessionID":"s","part":{"type":"step-finish","reason":"tool-calls","tokens":{"total":22,"input":10,"output":5,"reasoning":0,"cache":{"write":0,"read":7}},"cost":0}}
+{"type":"text","sessionID":"s","part":{"type":"text","text":"all is done","time":{"start":1,"end":2}}}
+`
 	for name, c := range map[string]struct {
 		output, said, fault string
 		usage               model.Usage
 		steps               int
 	}{
 		"codex":            {codex, "all is done", "", model.Usage{Prompt: 10037, Cached: 7, Completion: 15}, 1},
+		"opencode":         {opencode, "all is done", "", model.Usage{Prompt: 17, Cached: 7, Completion: 5}, 1},
+		"an error":         {`{"type":"error","error":{"name":"APIError","data":{"message":"no key","statusCode":401}}}` + "\n", `{"type":"error","error":{"name":"APIError","data":{"message":"no key","statusCode":401}}}`, "no key", model.Usage{}, 0},
 		"a failed turn":    {`{"type":"turn.failed","error":{"message":"no quota"}}` + "\n", "{\"type\":\"turn.failed\",\"error\":{\"message\":\"no quota\"}}", "no quota", model.Usage{}, 0},
 		"plain text":       {"one\ntwo\n", "one\ntwo", "", model.Usage{}, 0},
 		"a liar":           {`{"type":"turn.completed","usage":{"input_tokens":-5,"output_tokens":99999999999999999}}`, "", "", model.Usage{Completion: 1 << 40}, 0},

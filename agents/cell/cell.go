@@ -261,7 +261,7 @@ func toolchains(env []string, person string) []string {
 		dir = filepath.Clean(dir)
 		programs(dir)
 		for _, target := range linked(dir) {
-			if at := filepath.Dir(target); filepath.Base(at) == "bin" {
+			if at := filepath.Dir(target); filepath.Base(at) == "bin" || filepath.Base(at) == ".bin" {
 				programs(at)
 			} else {
 				add(target)
@@ -289,9 +289,29 @@ func linked(dir string) []string {
 		if entry.Type()&fs.ModeSymlink == 0 || len(targets) >= maxLinked {
 			continue
 		}
-		if target, err := filepath.EvalSymlinks(filepath.Join(dir, entry.Name())); err == nil {
-			targets = append(targets, target)
+		targets = append(targets, hops(filepath.Join(dir, entry.Name()))...)
+	}
+	return targets
+}
+
+// hops is where a link leads, over every link between; empty: nowhere.
+func hops(link string) []string {
+	end, err := filepath.EvalSymlinks(link)
+	if err != nil {
+		return nil
+	}
+	targets := []string{end}
+	const most = 10
+	for range most {
+		next, err := os.Readlink(link)
+		if err != nil {
+			break // it is no link any more
 		}
+		if !filepath.IsAbs(next) {
+			next = filepath.Join(filepath.Dir(link), next)
+		}
+		link = next
+		targets = append(targets, link)
 	}
 	return targets
 }

@@ -313,11 +313,12 @@ func TestLinkedProgramsRun(t *testing.T) {
 		}
 	}
 	bin := filepath.Join(home, ".local", "bin")
-	if err := errors.Join(os.MkdirAll(bin, 0o755), os.Symlink("../../apps/tool/bin/tool", filepath.Join(bin, "tool")), os.Symlink(filepath.Join(home, "loose/alone"), filepath.Join(bin, "alone")), os.Symlink("nowhere", filepath.Join(bin, "broken"))); err != nil {
+	if err := errors.Join(os.MkdirAll(bin, 0o755), os.Symlink("../../apps/tool/bin/tool", filepath.Join(bin, "tool")), os.Symlink(filepath.Join(home, "loose/alone"), filepath.Join(bin, "alone")), os.Symlink("nowhere", filepath.Join(bin, "broken")),
+		os.MkdirAll(filepath.Join(home, "hops"), 0o755), os.Symlink("../apps/tool/bin/tool", filepath.Join(home, "hops", "between")), os.Symlink("../../hops/between", filepath.Join(bin, "twice"))); err != nil {
 		t.Fatal(err)
 	}
 	found := toolchains([]string{"PATH=/usr/bin:" + bin}, home)
-	for _, want := range []string{bin, filepath.Join(home, "apps/tool"), filepath.Join(home, "loose/alone")} {
+	for _, want := range []string{bin, filepath.Join(home, "apps/tool"), filepath.Join(home, "loose/alone"), filepath.Join(home, "hops/between")} {
 		if !slices.Contains(found, want) {
 			t.Errorf("%s is not shown: %q", want, found)
 		}

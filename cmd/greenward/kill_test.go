@@ -63,8 +63,13 @@ func killScript(r modeltest.Request) modeltest.Reply {
 		}
 		return use("wait", map[string]any{})
 	}
-	if r.Offers("exec_command") {
-		return codexScript(r)
+	switch {
+	case len(r.Tools) == 0: // opencode asks for a title
+		return modeltest.Say("a title")
+	case r.Offers("exec_command"): // codex
+		return shellScript(r, "exec_command", "cmd")
+	case r.Offers("bash"): // opencode
+		return shellScript(r, "bash", "command")
 	}
 	if r.Offers("submit_fix") {
 		return mendScript(r)
@@ -101,8 +106,8 @@ func mendScript(r modeltest.Request) modeltest.Reply {
 	return modeltest.Use(modeltest.NewCall("give_up", map[string]any{"reason": "no other way"}))
 }
 
-// codexScript does the same as killScript with the shell of codex.
-func codexScript(r modeltest.Request) modeltest.Reply {
+// shellScript does the same as killScript with the shell of another program's agent.
+func shellScript(r modeltest.Request, tool, arg string) modeltest.Reply {
 	if r.Turns() > 0 {
 		return modeltest.Say("written by the agent")
 	}
@@ -122,7 +127,9 @@ func codexScript(r modeltest.Request) modeltest.Reply {
 	case kind == "break":
 		run = "echo x >broken"
 	}
-	return modeltest.Use(modeltest.NewCall("exec_command", map[string]any{"cmd": run}))
+	reply := modeltest.Use(modeltest.NewCall(tool, map[string]any{arg: run, "description": "does the task"}))
+	reply.Text = "I do it." // opencode sends an empty text back as one, which a strict server refuses
+	return reply
 }
 
 // titled are tasks that are no more than their titles.
