@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"greenward/green/culprit"
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/journal"
@@ -30,18 +31,19 @@ type world struct {
 // cycle is one cycle at work.
 type cycle struct {
 	world
-	e       *Engine
-	repo    *git.Repo
-	session *merge.Session
-	frozen  Frozen
-	own     policy  // the snapshot's
-	rules   *policy // green's, unless a person accepted the snapshot's in its place
-	needs   map[string]demand
-	built   map[string]built
-	place   map[git.Hash]int // of main's commits in the line
-	diary   *diary
-	outputs map[string]verify.Outcome // the last failure that was seen, with its output
-	tested  map[string]verify.Counts  // by tree and check: the tests of runs of this cycle
+	e          *Engine
+	repo       *git.Repo
+	session    *merge.Session
+	frozen     Frozen
+	own        policy  // the snapshot's
+	rules      *policy // green's, unless a person accepted the snapshot's in its place
+	needs      map[string]demand
+	built      map[string]built
+	place      map[git.Hash]int // of main's commits in the line
+	diary      *diary
+	outputs    map[string]verify.Outcome // the last failure that was seen, with its output
+	calibrated culprit.Calibration       // of the blames in the log
+	tested     map[string]verify.Counts  // by tree and check: the tests of runs of this cycle
 }
 
 // read reads the refs, without judging anything.
@@ -158,6 +160,9 @@ func (e *Engine) freeze(ctx context.Context) (*cycle, error) {
 		return nil, err
 	}
 	if err := c.freezeCarry(ctx); err != nil {
+		return nil, err
+	}
+	if c.calibrated, err = c.calibration(ctx, c.repo); err != nil {
 		return nil, err
 	}
 	c.frozen.Tired = c.reds() >= maxRed

@@ -33,6 +33,9 @@ func (c *cycle) keeps(ctx context.Context, f Fix) (string, error) {
 	if f.Subset {
 		return fmt.Sprintf("%s is left out of a constructed tree, and tried again with the next one", f.Commit.Short()), nil
 	}
+	if c.calibrated.Drift {
+		return c.calibrated.String(), nil
+	}
 	for _, h := range append([]git.Hash{f.Commit}, f.With...) {
 		if k := len(c.frozen.Line) - 1 - c.place[h]; k > maxDistance {
 			return fmt.Sprintf("%s lies %d commits back, and no revert is offered beyond %d", h.Short(), k, maxDistance), nil

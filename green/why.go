@@ -12,24 +12,26 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"greenward/green/culprit"
 	"greenward/internal/git"
 	"greenward/internal/journal"
 )
 
 // Why is what green waits for; it marshals to what `green why` prints.
 type Why struct {
-	Green      *git.Hash        `json:"green"`
-	Main       git.Hash         `json:"main"`
-	Behind     int              `json:"behind"`
-	LagSeconds int64            `json:"lag_seconds"`
-	Stale      bool             `json:"stale"`   // it is behind for longer than the policy allows
-	Cause      map[string]int64 `json:"cause"`   // seconds each; they sum to the lag
-	Blocker    *string          `json:"blocker"` // the one thing that is in the way; null: nothing, or more than one
-	Blocks     int              `json:"blocks"`  // commits that it alone holds back
-	Detail     *string          `json:"detail"`  // the last cycle's word on it
-	Action     string           `json:"action"`  // the cheapest thing to do next
-	Commit     *Place           `json:"commit"`  // of the commit that was asked about
-	Refused    map[string]int   `json:"refused"` // how often patches of the fixup agent broke each rule, over the whole log
+	Green      *git.Hash           `json:"green"`
+	Main       git.Hash            `json:"main"`
+	Behind     int                 `json:"behind"`
+	LagSeconds int64               `json:"lag_seconds"`
+	Stale      bool                `json:"stale"`       // it is behind for longer than the policy allows
+	Cause      map[string]int64    `json:"cause"`       // seconds each; they sum to the lag
+	Blocker    *string             `json:"blocker"`     // the one thing that is in the way; null: nothing, or more than one
+	Blocks     int                 `json:"blocks"`      // commits that it alone holds back
+	Detail     *string             `json:"detail"`      // the last cycle's word on it
+	Action     string              `json:"action"`      // the cheapest thing to do next
+	Commit     *Place              `json:"commit"`      // of the commit that was asked about
+	Calibrated culprit.Calibration `json:"calibration"` // how sure blames were, and how often right
+	Refused    map[string]int      `json:"refused"`     // how often patches of the fixup agent broke each rule, over the whole log
 }
 
 // Where a commit of main stands towards green.
@@ -69,6 +71,9 @@ func (e *Engine) Why(ctx context.Context, commit git.Hash) (Why, error) {
 		out.Blocker, out.Blocks = &blocker, s.Behind
 	}
 	out.Action = s.action(w, line)
+	if out.Calibrated, err = w.calibration(ctx, e.Hub.Repo); err != nil {
+		return Why{}, err
+	}
 	out.Refused = map[string]int{}
 	for _, l := range w.log {
 		for _, r := range l.Refused {

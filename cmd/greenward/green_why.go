@@ -47,6 +47,9 @@ func (a *app) greenWhy(ctx context.Context, args []string) error {
 		if y.Detail != nil {
 			line(w, "%s", *y.Detail)
 		}
+		if y.Calibrated.Blamed > 0 {
+			line(w, "%s", y.Calibrated)
+		}
 		for _, rule := range slices.Sorted(maps.Keys(y.Refused)) {
 			line(w, "patches of agents refused: %s, %d times", rule, y.Refused[rule])
 		}
