@@ -99,35 +99,29 @@ func (f *Feed) commit(h Hash) (Commit, bool) {
 
 // differ adds the folders and the new files in which two trees differ.
 func (f *Feed) differ(pair [2]Hash, below [][2]Hash, files []Hash) ([][2]Hash, []Hash) {
-	var entries [2][]Entry
-	for i, h := range pair {
-		if h.IsZero() {
-			continue
-		}
-		if _, _, ok := f.repo.remembered(h); !ok {
-			return below, files
-		}
-		var err error
-		if entries[i], err = f.repo.treeEntries(h); err != nil {
+	for _, h := range pair {
+		if _, _, ok := f.repo.remembered(h); !ok && !h.IsZero() && h != EmptyTree {
 			return below, files
 		}
 	}
-	// The function given to eachChange gives no error, so neither does that.
-	_ = eachChange(entries[0], entries[1], func(a, b Entry) error {
-		if a.Mode == ModeTree || b.Mode == ModeTree {
+	differing, err := f.repo.Differing(pair[0], pair[1])
+	if err != nil {
+		return below, files // whoever takes it up says so
+	}
+	for _, d := range differing {
+		if d[0].Mode == ModeTree || d[1].Mode == ModeTree {
 			var pair [2]Hash
-			for i, e := range []Entry{a, b} {
+			for i, e := range d {
 				if e.Mode == ModeTree {
 					pair[i] = e.Hash
 				}
 			}
 			below = append(below, pair)
 		}
-		if b.Mode == ModeFile || b.Mode == ModeExecutable {
+		if b := d[1]; b.Mode == ModeFile || b.Mode == ModeExecutable {
 			files = append(files, b.Hash)
 		}
-		return nil
-	})
+	}
 	return below, files
 }
 

@@ -99,15 +99,6 @@ func (r *Repo) Entries(treeish Hash, dir string) ([]Entry, error) {
 	return slices.Clone(entries), nil
 }
 
-// Tree lists a tree in stored order, the zero Hash being one without entries. The
-// list is shared: it must not be changed.
-func (r *Repo) Tree(tree Hash) ([]Entry, error) {
-	if tree.IsZero() {
-		return nil, nil
-	}
-	return r.treeEntries(tree)
-}
-
 // Lookup is the entry at a path of a commit or tree, or ErrNotFound.
 func (r *Repo) Lookup(treeish Hash, name string) (Entry, error) {
 	tree, err := r.TreeOf(treeish)

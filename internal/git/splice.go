@@ -3,6 +3,8 @@ package git
 import (
 	"errors"
 	"slices"
+
+	"greenward/internal/git/tree"
 )
 
 // errSlow says that a merge is git's own business.
@@ -26,6 +28,63 @@ func (r *Repo) splice(base, ours, theirs Hash) (Hash, error) {
 	if base == theirs || ours == theirs {
 		return ours, nil
 	}
+	var trees [3][]byte
+	for i, h := range []Hash{base, ours, theirs} {
+		var err error
+		if trees[i], err = r.rawTree(h); err != nil {
+			return "", err
+		}
+	}
+	changes, err := tree.Changes(trees[0], trees[2])
+	if err != nil {
+		return "", err
+	}
+	if len(changes) > fewChanges {
+		return r.spliceMany(base, ours, theirs)
+	}
+	edits := make([]tree.Edit, 0, len(changes))
+	for _, c := range changes {
+		at, err := tree.Find(trees[1], cmpItem(c).Name)
+		if err != nil {
+			return "", err
+		}
+		if c.From.None() && !at.None() {
+			return "", errSlow
+		}
+		b, o, t := entryOf(c.From), entryOf(at), entryOf(c.To)
+		if !at.None() && treeOrder(b, o) != 0 {
+			at, o = tree.Item{}, Entry{} // another kind of the name
+		}
+		e, err := r.spliceEntry(b, o, t)
+		if err != nil {
+			return "", err
+		}
+		edit := tree.Edit{Old: at}
+		if !e.Hash.IsZero() {
+			if edit.New, err = itemOf(e); err != nil {
+				return "", err
+			}
+		}
+		edits = append(edits, edit)
+	}
+	data, err := tree.Apply(trees[1], edits)
+	if errors.Is(err, tree.ErrUnordered) {
+		return "", errSlow // written by something that is not git
+	}
+	if err != nil {
+		return "", err
+	}
+	if len(data) == 0 {
+		return EmptyTree, nil
+	}
+	return r.writeRaw(data)
+}
+
+// fewChanges is how many changes of a folder are each looked up by themselves.
+const fewChanges = 16
+
+// spliceMany is splice where much changes in a folder.
+func (r *Repo) spliceMany(base, ours, theirs Hash) (Hash, error) {
 	var trees [3][]Entry
 	for i, h := range []Hash{base, ours, theirs} {
 		var err error
@@ -144,17 +203,12 @@ func eachChange(from, to []Entry, change func(from, to Entry) error) error {
 // changed lists the paths below dir that differ between two trees; the zero Hash
 // is a tree without entries.
 func (r *Repo) changed(dir string, from, to Hash, found *[]string) error {
-	var trees [2][]Entry
-	for i, h := range []Hash{from, to} {
-		if h.IsZero() {
-			continue
-		}
-		var err error
-		if trees[i], err = r.treeEntries(h); err != nil {
-			return err
-		}
+	differing, err := r.Differing(from, to)
+	if err != nil {
+		return err
 	}
-	return eachChange(trees[0], trees[1], func(a, b Entry) error {
+	for _, d := range differing {
+		a, b := d[0], d[1]
 		name := dir + cmpEntry(a, b).Name
 		var below [2]Hash
 		var file bool
@@ -168,9 +222,11 @@ func (r *Repo) changed(dir string, from, to Hash, found *[]string) error {
 		if file {
 			*found = append(*found, name)
 		}
-		if below[0] == below[1] {
-			return nil
+		if below[0] != below[1] {
+			if err := r.changed(name+"/", below[0], below[1], found); err != nil {
+				return err
+			}
 		}
-		return r.changed(name+"/", below[0], below[1], found)
-	})
+	}
+	return nil
 }

@@ -28,48 +28,23 @@ func (d *differ) folder(before, after git.Hash, at string) error {
 	if before == after {
 		return nil
 	}
-	olds, err := d.repo.Tree(before)
-	if err != nil {
-		return fmt.Errorf("read folder %q: %w", at, err)
-	}
-	news, err := d.repo.Tree(after)
+	differing, err := d.repo.Differing(before, after)
 	if err != nil {
 		return fmt.Errorf("read folder %q: %w", at, err)
 	}
 	var added []string
-	for i, j := 0, 0; i < len(olds) || j < len(news); {
-		var old, now git.Entry
-		switch {
-		case i < len(olds) && j < len(news) && olds[i] == news[j]: // nearly all are
-			i, j = i+1, j+1
-			continue
-		case j == len(news) || i < len(olds) && key(olds[i]) < key(news[j]):
-			old = olds[i]
-			i++
-		case i == len(olds) || key(news[j]) < key(olds[i]):
-			now = news[j]
-			added = append(added, now.Name)
-			j++
-		default:
-			old, now = olds[i], news[j]
-			i, j = i+1, j+1
+	for _, pair := range differing {
+		if pair[0].Hash.IsZero() {
+			added = append(added, pair[1].Name)
 		}
-		if err := d.entry(at, old, now); err != nil {
+		if err := d.entry(at, pair[0], pair[1]); err != nil {
 			return err
 		}
 	}
 	if len(added) > 0 && !d.plain {
-		d.clash(at, added, news)
+		return d.clash(at, added, after)
 	}
 	return nil
-}
-
-// key orders the entries of a tree as git does, a folder by its name and a slash.
-func key(e git.Entry) string {
-	if e.Mode == git.ModeTree {
-		return e.Name + "/"
-	}
-	return e.Name
 }
 
 // entry compares one name of a folder; either side may be absent.
@@ -93,18 +68,53 @@ func (d *differ) entry(at string, old, now git.Entry) error {
 }
 
 // clash finds added names that differ from another in letter case alone.
-func (d *differ) clash(at string, added []string, all []git.Entry) {
-	byFold := make(map[string][]string, len(all))
-	for _, e := range all {
-		fold := strings.ToLower(e.Name)
-		byFold[fold] = append(byFold[fold], e.Name)
-	}
+func (d *differ) clash(at string, added []string, all git.Hash) error {
+	folds := make(map[string][]string, len(added))
 	for _, name := range added {
-		for _, other := range byFold[strings.ToLower(name)] {
-			if other != name {
-				d.clashes = append(d.clashes, [2]string{path.Join(at, name), path.Join(at, other)})
-				break
+		fold := strings.ToLower(name)
+		folds[fold] = append(folds[fold], name)
+	}
+	longest := 0
+	for fold := range folds {
+		longest = max(longest, len(fold))
+	}
+	var low []byte
+	clashed := map[string]string{} // an added name to the first other
+	err := d.repo.EachName(all, func(name []byte) bool {
+		if len(name) > 4*longest {
+			return true // no letter takes four times as much as another
+		}
+		if low = lower(low[:0], name); low == nil {
+			low = []byte(strings.ToLower(string(name)))
+		}
+		for _, other := range folds[string(low)] {
+			if _, found := clashed[other]; !found && other != string(name) {
+				clashed[other] = string(name)
 			}
 		}
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("read folder %q: %w", at, err)
 	}
+	for _, name := range added {
+		if other, found := clashed[name]; found {
+			d.clashes = append(d.clashes, [2]string{path.Join(at, name), path.Join(at, other)})
+		}
+	}
+	return nil
+}
+
+// lower appends a name in small letters; nil where it is no plain ASCII.
+func lower(to, name []byte) []byte {
+	for _, c := range name {
+		switch {
+		case c >= 0x80:
+			return nil
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
+		}
+		to = append(to, c)
+	}
+	return to
 }
