@@ -54,8 +54,8 @@ func (p *Pool) healthy(board agents.Board) ([]agents.Task, error) {
 func spread(ready []agents.Task, agent string) []agents.Task {
 	place := func(t agents.Task) uint64 {
 		sum := fnv.New64a()
-		sum.Write([]byte(agent + "\x00" + t.ID)) //nolint:errcheck // a hash takes everything
-		h := sum.Sum64()                         // names that differ at their end alone lie close together: mixed as by splitmix64
+		sum.Write([]byte(agent + "\x00" + t.ID))
+		h := sum.Sum64() // names that differ at their end alone lie close together: mixed as by splitmix64
 		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 		h = (h ^ h>>27) * 0x94d049bb133111eb
 		return h ^ h>>31

@@ -54,16 +54,8 @@ func (g *Guard) Run(ctx context.Context) error {
 
 func (g *Guard) path() string { return filepath.Join(g.Hub.State(), "journal", "guarded.json") }
 
-// Once looks at every guarded ref.
-func (g *Guard) Once(ctx context.Context) ([]Tampered, error) {
-	if g.seen == nil {
-		g.seen = map[git.Ref]git.Hash{}
-		if data, err := os.ReadFile(g.path()); err == nil && json.Valid(data) {
-			if err := json.Unmarshal(data, &g.seen); err != nil {
-				return nil, fmt.Errorf("read what was guarded: %w", err)
-			}
-		}
-	}
+// tips is where the guarded refs are now; those of seen logs that are gone, zero.
+func (g *Guard) tips() (map[git.Ref]git.Hash, error) {
 	now := map[git.Ref]git.Hash{}
 	for _, ref := range []git.Ref{git.QueueLog, git.GreenLog, git.Notes} {
 		tip, err := g.Hub.Tip(ref)
@@ -85,6 +77,23 @@ func (g *Guard) Once(ctx context.Context) ([]Tampered, error) {
 		if _, there := now[ref]; !there && strings.HasPrefix(string(ref), git.RunLogPrefix) {
 			now[ref] = "" // a log that somebody deleted
 		}
+	}
+	return now, nil
+}
+
+// Once looks at every guarded ref.
+func (g *Guard) Once(ctx context.Context) ([]Tampered, error) {
+	if g.seen == nil {
+		g.seen = map[git.Ref]git.Hash{}
+		if data, err := os.ReadFile(g.path()); err == nil && json.Valid(data) {
+			if err := json.Unmarshal(data, &g.seen); err != nil {
+				return nil, fmt.Errorf("read what was guarded: %w", err)
+			}
+		}
+	}
+	now, err := g.tips()
+	if err != nil {
+		return nil, err
 	}
 	var found []Tampered
 	moved := false

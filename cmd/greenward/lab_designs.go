@@ -42,7 +42,7 @@ func labDesignsCommand() command {
 			})
 			fs.Func("design", "`NAME,…` to run (default: all of "+strings.Join(o.names, ", ")+")", func(s string) error {
 				o.names = nil
-				for _, part := range strings.Split(s, ",") {
+				for part := range strings.SplitSeq(s, ",") {
 					if last := len(o.names) - 1; last >= 0 && strings.HasPrefix(part, " ") { // a name may have commas
 						o.names[last] += "," + part
 						continue

@@ -13,33 +13,41 @@ import (
 	"greenward/workflows"
 )
 
-// perPlan is how many tasks the scripted planner writes in one call.
-const perPlan = 50
+// Bounds of the scripted planner: tasks a call, calls a plan, and how many may be
+// open for it to plan on. A plan takes 200 tasks.
+const perCall, calls, maxOpen = 50, 4, 400
 
-// livesScript has a planner write so many tasks, and workers do them.
+// livesScript has a planner write so many tasks, plan after plan while workers are at
+// it, and workers do them.
 func livesScript(n int) modeltest.Func {
 	return func(r modeltest.Request) modeltest.Reply {
 		if !r.Offers("create_tasks") {
 			return killScript(r)
 		}
-		told := r.FirstUser()
-		planned := strings.Contains(told, "## Your scratchpad\n\nplanned\n")
-		switch at := perPlan * r.Turns(); {
-		case !planned && at < n:
+		told, at, open := r.FirstUser(), 0, 0
+		if _, rest, found := strings.Cut(told, "planned up to "); found {
+			fmt.Sscanf(rest, "%d", &at)
+		}
+		if _, rest, found := strings.Cut(told, "Open tasks ("); found {
+			fmt.Sscanf(rest, "%d", &open)
+		}
+		wait := modeltest.NewCall("wait", map[string]any{})
+		switch to := min(n, at+perCall*calls); {
+		case at < n && open < maxOpen && r.Turns() < calls && at+perCall*r.Turns() < n:
 			var titles []string
-			for i := at; i < min(n, at+perPlan); i++ {
+			for i := at + perCall*r.Turns(); i < min(n, at+perCall*(r.Turns()+1)); i++ {
 				titles = append(titles, fmt.Sprintf("write file %d", i))
 			}
-			if at == 0 && !strings.Contains(told, "## How it was understood") {
+			if !strings.Contains(told, "## How it was understood") && r.Turns() == 0 {
 				return modeltest.Use(understanding(), titled(titles))
 			}
 			return modeltest.Use(titled(titles))
-		case !planned:
-			return modeltest.Use(modeltest.NewCall("scratchpad", map[string]any{"text": "planned"}), modeltest.NewCall("wait", map[string]any{}))
-		case strings.Contains(told, "Open tasks (0)") && !strings.Contains(told, "On its way"):
+		case at < n && open < maxOpen:
+			return modeltest.Use(modeltest.NewCall("scratchpad", map[string]any{"text": fmt.Sprintf("planned up to %d.", to)}), wait)
+		case at >= n && open == 0 && !strings.Contains(told, "On its way"):
 			return modeltest.Use(modeltest.NewCall("finish", map[string]any{"summary": "all is written"}))
 		}
-		return modeltest.Use(modeltest.NewCall("wait", map[string]any{}))
+		return modeltest.Use(wait)
 	}
 }
 
@@ -59,11 +67,11 @@ func TestS2ManyLivesInOneRun(t *testing.T) {
 		t.Fatalf("run: %v\n%s", result, out)
 	}
 	took := time.Since(began)
-	t.Logf("%d lives of %d workers in %s: %.0f landings an hour", lives, workers, took.Round(time.Second), float64(lives)/took.Hours())
 	done := map[string]int{}
 	for task := range strings.FieldsSeq(gittest.Git(t, p.hub, "log", "main", "--format=%(trailers:key=Task,valueonly)")) {
 		done[task]++
 	}
+	t.Logf("%d lives of %d workers in %s: %.0f landings an hour", len(done)-1, workers, took.Round(time.Second), float64(len(done)-1)/took.Hours())
 	if len(done) != lives+1 { // and the goal
 		t.Errorf("%d tasks were handed off, want %d", len(done), lives+1)
 	}

@@ -2,6 +2,7 @@ package health
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,9 +108,7 @@ type State struct{ held map[key]active }
 // Fold adds one line up. Lines that nobody knows change nothing.
 func (s State) Fold(l Line) State {
 	next := State{held: map[key]active{}}
-	for k, a := range s.held {
-		next.held[k] = a
-	}
+	maps.Copy(next.held, s.held)
 	r, k := ruleOf(l.Signal), key{l.Signal, l.Subject}
 	if l.Grade < 0 || l.Grade >= len(r.ladder) {
 		return next
@@ -167,7 +166,7 @@ func (s State) decide(k key, r Reading, now, resumed time.Time) (Line, bool) {
 		l.State, l.Grade, l.Bound = Ended, a.line.Grade, rule.low
 	case pauses(rule.ladder[a.line.Grade]) && (held >= longest || resumed.After(a.graded)):
 		l.State, l.Grade = Eased, a.line.Grade-1
-	case r.Level >= rule.high && held >= patience && a.line.Grade+1 < len(rule.ladder) && !(a.spent && pauses(rule.ladder[a.line.Grade+1])):
+	case r.Level >= rule.high && held >= patience && a.line.Grade+1 < len(rule.ladder) && (!a.spent || !pauses(rule.ladder[a.line.Grade+1])):
 		l.State, l.Grade = Raised, a.line.Grade+1
 	default:
 		return l, false

@@ -18,9 +18,12 @@ import (
 	"greenward/internal/proc"
 )
 
+// crowd is workers on several hosts.
+type crowd struct{ hosts, workers int }
+
 // race has workers on several hosts claim tasks through the door until none is left.
 // It gives how often each task was claimed, and how long each claim that was won took.
-func race(tb testing.TB, hub *git.Repo, url string, hosts, workers, tasks int) (won map[string]int, took []time.Duration) {
+func (c crowd) race(tb testing.TB, hub *git.Repo, url string, tasks int) (won map[string]int, took []time.Duration) {
 	tb.Helper()
 	self, err := proc.Self()
 	if err != nil {
@@ -30,7 +33,7 @@ func race(tb testing.TB, hub *git.Repo, url string, hosts, workers, tasks int) (
 	var mu sync.Mutex
 	var all, syncs sync.WaitGroup
 	ctx, stop := context.WithCancel(tb.Context())
-	for h := range hosts {
+	for h := range c.hosts {
 		repo, err := mirror(tb, url, fmt.Sprintf("host-%d:secret", h))
 		if err != nil {
 			tb.Fatal(err)
@@ -48,7 +51,7 @@ func race(tb testing.TB, hub *git.Repo, url string, hosts, workers, tasks int) (
 		})
 		claims := &agents.Claims{Repo: repo, Self: self, Now: time.Now, Rand: rand.Reader}
 		reserved := map[int]bool{} // by a worker of this host, as workflows.Pool does
-		for w := range workers / hosts {
+		for w := range c.workers / c.hosts {
 			holder := fmt.Sprintf("host-%d-worker-%d", h, w)
 			all.Go(func() {
 				for _, i := range mathrand.New(mathrand.NewPCG(uint64(h), uint64(w))).Perm(tasks) { //nolint:gosec // an order
@@ -90,7 +93,7 @@ func TestS18ManyHostsRaceForTasksAndNoneIsClaimedTwice(t *testing.T) {
 	t.Parallel()
 	hub, url := open(t)
 	const tasks = 24
-	won, _ := race(t, hub, url, 3, 12, tasks)
+	won, _ := crowd{3, 12}.race(t, hub, url, tasks)
 	if len(won) != tasks {
 		t.Errorf("%d of %d tasks were claimed", len(won), tasks)
 	}
@@ -114,7 +117,7 @@ func BenchmarkClaims100(b *testing.B) {
 	for b.Loop() {
 		hub, url := open(b)
 		began := time.Now()
-		won, took := race(b, hub, url, 10, 100, tasks)
+		won, took := crowd{10, 100}.race(b, hub, url, tasks)
 		double := 0
 		for _, n := range won {
 			double += n - 1
@@ -131,7 +134,7 @@ func BenchmarkClaims100(b *testing.B) {
 func BenchmarkClaim1(b *testing.B) {
 	for b.Loop() {
 		hub, url := open(b)
-		_, took := race(b, hub, url, 1, 1, 40)
+		_, took := crowd{1, 1}.race(b, hub, url, 40)
 		b.ReportMetric(float64(took[len(took)/2].Milliseconds()), "p50-ms")
 		b.ReportMetric(float64(took[len(took)*99/100].Milliseconds()), "p99-ms")
 	}
