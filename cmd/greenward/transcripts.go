@@ -127,7 +127,7 @@ func (a *app) log(ctx context.Context, o logOptions) error {
 		return err
 	}
 	if len(files)+len(events) == 0 {
-		if o.query.Agent == "" && o.query.Task == "" {
+		if o.query.Agent == "" && o.query.Task == "" && o.query.Run == "" {
 			a.note("no agent has worked on this host yet")
 			return nil
 		}
