@@ -41,44 +41,77 @@ func (w *world) calibration(ctx context.Context, repo *git.Repo) (culprit.Calibr
 			sure[b] = c.Confidence
 		}
 	}
-	queue, err := journal.LoadQueue(repo)
+	if len(order) == 0 {
+		return culprit.Calibration{}, nil
+	}
+	out, offers := w.blamed()
+	back, err := takenBack(repo, offers)
 	if err != nil {
-		return culprit.Calibration{}, fmt.Errorf("look at what main took back: %w", err)
+		return culprit.Calibration{}, err
 	}
 	var claims []culprit.Claim
 	for _, b := range order[max(len(order)-maxClaims, 0):] {
-		right, known, err := w.outcome(ctx, repo, queue, b.commit)
-		if err != nil {
-			return culprit.Calibration{}, fmt.Errorf("look at what became of %s: %w", b.commit.Short(), err)
+		one := culprit.Claim{Confidence: sure[b], Right: out[b.commit], Open: !out[b.commit]}
+		if back[b.commit] && !w.green.IsZero() {
+			again, err := w.again(ctx, repo, b.commit)
+			if err != nil {
+				return culprit.Calibration{}, fmt.Errorf("look at what became of %s: %w", b.commit.Short(), err)
+			}
+			one.Right, one.Open = !again, false
 		}
-		claims = append(claims, culprit.Claim{Confidence: sure[b], Right: right, Open: !known})
+		claims = append(claims, one)
 	}
 	return culprit.Calibrate(claims), nil
 }
 
-// outcome says whether a blame was right, where it is known.
-func (w *world) outcome(ctx context.Context, repo *git.Repo, queue *journal.QueueLog, commit git.Hash) (right, known bool, err error) {
-	out, back := false, false
+// blamed lists the commits that a promotion left out as proven bad, and the entries
+// by which main was asked to take others back.
+func (w *world) blamed() (out map[git.Hash]bool, offers map[git.Hash][]string) {
+	out, offers = map[git.Hash]bool{}, map[git.Hash][]string{}
 	for _, line := range w.log {
 		for _, x := range line.Excluded {
-			out = out || x.Commit == commit && !strings.HasPrefix(x.Reason, maybe)
+			if !strings.HasPrefix(x.Reason, maybe) {
+				out[x.Commit] = true
+			}
 		}
 		for _, o := range line.Offers {
-			if o.Kind == RepairRevert && slices.Contains(o.Culprits, commit) {
-				d, ok := queue.Find(o.Entry)
-				back = back || ok && d.State == journal.Landed
+			if o.Kind != RepairRevert {
+				continue
+			}
+			for _, c := range o.Culprits {
+				offers[c] = append(offers[c], o.Entry)
 			}
 		}
 	}
-	if !back || w.green.IsZero() {
-		return out, out, nil
+	return out, offers
+}
+
+// takenBack are the commits that main took back by one of those entries.
+func takenBack(repo *git.Repo, offers map[git.Hash][]string) (map[git.Hash]bool, error) {
+	back := map[git.Hash]bool{}
+	if len(offers) == 0 {
+		return back, nil
 	}
+	queue, err := journal.LoadQueue(repo)
+	if err != nil {
+		return nil, fmt.Errorf("look at what main took back: %w", err)
+	}
+	for commit, entries := range offers {
+		back[commit] = slices.ContainsFunc(entries, func(entry string) bool {
+			d, ok := queue.Find(entry)
+			return ok && d.State == journal.Landed
+		})
+	}
+	return back, nil
+}
+
+// again reports whether green holds a commit that main took back, unmodified.
+func (w *world) again(ctx context.Context, repo *git.Repo, commit git.Hash) (bool, error) {
 	c, err := repo.Commit(commit)
 	if err != nil {
-		return true, true, nil //nolint:nilerr // a commit that is gone did not come again
+		return false, nil //nolint:nilerr // a commit that is gone did not come again
 	}
-	again, err := unaltered(ctx, repo, c, w.green)
-	return !again, true, err
+	return unaltered(ctx, repo, c, w.green)
 }
 
 // unaltered reports whether a tree holds everything that a commit changed as the commit left

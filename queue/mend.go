@@ -42,16 +42,11 @@ func (l *Lander) putBack(ctx context.Context, main git.Hash, groups [][]journal.
 			if d.State != journal.Requeued || newest.State != journal.Requeued || d.Onto == nil {
 				continue
 			}
-			name, _, _ := cutEntry(d.Entry)
-			ref, err := git.QueueRef(name)
-			if err != nil {
-				continue
-			}
-			at, err := l.Hub.Tip(ref)
+			ref, gone, err := l.branchGone(d.Entry)
 			if err != nil {
 				return err
 			}
-			if !at.IsZero() {
+			if !gone {
 				continue
 			}
 			moved, err := l.Hub.IsAncestor(ctx, *d.Onto, main)
@@ -68,4 +63,14 @@ func (l *Lander) putBack(ctx context.Context, main git.Hash, groups [][]journal.
 		}
 	}
 	return nil
+}
+
+// branchGone is the queue branch of an entry, and whether nothing stands there.
+func (l *Lander) branchGone(entry string) (ref git.Ref, gone bool, err error) {
+	name, _, _ := cutEntry(entry)
+	if ref, err = git.QueueRef(name); err != nil {
+		return "", false, nil //nolint:nilerr // an entry of no branch: none is missing
+	}
+	at, err := l.Hub.Tip(ref)
+	return ref, at.IsZero(), err
 }

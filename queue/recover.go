@@ -175,16 +175,11 @@ func (l *Lander) requeue(ctx context.Context, main git.Hash, last []journal.Deci
 		lines = append(lines, journal.Decision{
 			Entry: d.Entry, Head: d.Head, State: journal.Requeued, Detail: &detail, At: l.Now(), Lane: d.Lane, By: l.By, Onto: &main,
 		})
-		name, _, _ := cutEntry(d.Entry)
-		ref, err := git.QueueRef(name)
-		if err != nil {
-			continue
-		}
-		at, err := l.Hub.Tip(ref)
+		ref, gone, err := l.branchGone(d.Entry)
 		if err != nil {
 			return err
 		}
-		if at.IsZero() {
+		if gone {
 			updates = append(updates, git.RefUpdate{Ref: ref, New: d.Head})
 		}
 		zerolog.Ctx(ctx).Warn().Str("change", d.Entry).Msg("interrupted landing put back in the queue")

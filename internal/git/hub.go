@@ -206,8 +206,12 @@ func (h *Hub) adopt(ctx context.Context, refs ...Ref) error {
 	return h.Transact(ctx, "start from upstream", updates)
 }
 
-func (h *Hub) listUpstream(ctx context.Context) (map[Ref]Hash, error) {
-	out, err := h.command(ctx, call{args: []string{"ls-remote", "--quiet", h.upstream, "refs/heads/*", "refs/greenward/*", "refs/notes/greenward", "refs/tags/green/*"}, remote: true})
+// listUpstream asks for refs by name or pattern; none: all that concern the hub.
+func (h *Hub) listUpstream(ctx context.Context, which ...string) (map[Ref]Hash, error) {
+	if len(which) == 0 {
+		which = []string{"refs/heads/*", "refs/greenward/*", "refs/notes/greenward", "refs/tags/green/*"}
+	}
+	out, err := h.command(ctx, call{args: append([]string{"ls-remote", "--quiet", h.upstream}, which...), remote: true})
 	if err != nil {
 		return nil, fmt.Errorf("ask %q for its refs: %w", h.upstream, err)
 	}
@@ -314,7 +318,7 @@ func (h *Hub) Offered(ctx context.Context, ref Ref) (Hash, error) {
 	if !h.HasRemote() {
 		return h.Tip(ref)
 	}
-	there, err := h.listUpstream(ctx)
+	there, err := h.listUpstream(ctx, string(ref))
 	return there[ref], err
 }
 

@@ -26,12 +26,17 @@ func (r *Repo) writeRaw(data []byte) (Hash, error) {
 	if err != nil {
 		return "", err
 	}
-	at := r
-	if r.of != nil {
-		at = r.of
-	}
-	at.kept.keep(h, plumbing.TreeObject, data)
+	r.home().kept.keep(h, plumbing.TreeObject, data)
 	return h, nil
+}
+
+// home is the repository that remembers what was read and written: what a Stage
+// stands on, or itself.
+func (r *Repo) home() *Repo {
+	if r.of != nil {
+		return r.of
+	}
+	return r
 }
 
 // Differing lists the entries of one folder that differ between two trees, in their

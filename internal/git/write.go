@@ -32,16 +32,11 @@ func (r *Repo) writeParsed(entries []Entry) (Hash, error) {
 	if err != nil {
 		return "", fmt.Errorf("write tree: %w", err)
 	}
-	h, err := r.write(plumbing.TreeObject, data)
+	h, err := r.writeRaw(data)
 	if err != nil {
 		return "", err
 	}
-	at := r
-	if r.of != nil {
-		at = r.of
-	}
-	at.kept.keep(h, plumbing.TreeObject, data)
-	at.kept.parsed(h, entries)
+	r.home().kept.parsed(h, entries)
 	return h, nil
 }
 

@@ -53,17 +53,9 @@ func (q *QueueLog) Refresh() error {
 		q.read[c.Hash] = true
 	}
 	for _, c := range commits {
-		for _, other := range c.Parents[min(1, len(c.Parents)):] {
-			if err := q.join(other); err != nil {
-				return err
-			}
-		}
-		batch, err := decisions(c)
+		batch, err := q.take(c)
 		if err != nil {
 			return err
-		}
-		for _, d := range batch {
-			q.add(d)
 		}
 		if q.joined {
 			q.own = append(q.own, batch...)
@@ -90,23 +82,21 @@ func (q *QueueLog) join(tip git.Hash) error {
 		commits = append(commits, c)
 	}
 	for _, c := range slices.Backward(commits) {
-		for _, other := range c.Parents[min(1, len(c.Parents)):] {
-			if err := q.join(other); err != nil {
-				return err
-			}
-		}
-		batch, err := decisions(c)
-		if err != nil {
+		if _, err := q.take(c); err != nil {
 			return err
-		}
-		for _, d := range batch {
-			q.add(d)
 		}
 	}
 	return nil
 }
 
-func decisions(c git.Commit) ([]Decision, error) {
+// take adds the decisions of one commit, after those of the logs that it joins, and
+// gives its own.
+func (q *QueueLog) take(c git.Commit) ([]Decision, error) {
+	for _, other := range c.Parents[min(1, len(c.Parents)):] {
+		if err := q.join(other); err != nil {
+			return nil, err
+		}
+	}
 	var batch []Decision
 	for _, line := range Lines(c) {
 		var d Decision
@@ -114,6 +104,9 @@ func decisions(c git.Commit) ([]Decision, error) {
 			return nil, fmt.Errorf("read a line of %s in %s: %w", git.QueueLog, c.Hash.Short(), err)
 		}
 		batch = append(batch, d)
+	}
+	for _, d := range batch {
+		q.add(d)
 	}
 	return batch, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"greenward/agents"
 	"greenward/internal/git"
 	"greenward/internal/journal"
 )
@@ -144,7 +145,7 @@ func (d *detector) refusals() {
 		if r.At.Before(d.from) {
 			continue
 		}
-		if r.Task != "" && runOf(r.Task) == d.run {
+		if r.Task != "" && agents.RunOf(r.Task) == d.run {
 			d.add(Rework, r.Task, 1, r.Task, cmp.Or(r.Rule, r.Reason))
 		}
 		switch {
@@ -231,17 +232,12 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func runOf(task string) string {
-	run, _, _ := strings.Cut(task, "/")
-	return run
-}
-
 // plannerOf is the planner of a task of this run; of anything else it is the root.
 func plannerOf(task, run string) string {
-	if runOf(task) != run || task == run {
+	if agents.RunOf(task) != run || task == run {
 		return run
 	}
-	return task[:strings.LastIndexByte(task, '/')]
+	return agents.PlannerOf(task)
 }
 
 // common is the lowest planner that owns what both own.

@@ -25,8 +25,10 @@ type Reader struct {
 	Repo *git.Repo // required: the hub
 	Main git.Ref   // required
 
-	kept map[git.Hash]Landing // landings of the last look
-	log  *journal.QueueLog
+	kept  map[git.Hash]Landing // landings of the last look
+	log   *journal.QueueLog
+	green git.Hash // tip of green's log at which seen was read
+	seen  []Colour // of all snapshots, oldest first
 }
 
 // Read reads the newest two windows up to now: what goes back and forth is known by
@@ -163,22 +165,29 @@ func (r *Reader) refusals(from time.Time) ([]Refusal, error) {
 }
 
 func (r *Reader) colours(from time.Time) ([]Colour, error) {
-	all, err := journal.ReadPromotions(r.Repo)
+	tip, err := r.Repo.Tip(git.GreenLog)
 	if err != nil {
 		return nil, err
 	}
-	var out []Colour
-	for _, p := range all {
-		if p.Snapshot == nil || p.Verdict != "passed" && p.Verdict != "failed" {
-			continue
+	if tip != r.green {
+		all, err := journal.ReadPromotions(r.Repo)
+		if err != nil {
+			return nil, err
 		}
-		c := Colour{At: p.At, Red: p.Verdict == "failed"}
-		if p.At.Before(from) {
-			out = out[:0] // the newest one before says how the window began
+		r.green, r.seen = tip, nil
+		for _, p := range all {
+			if p.Snapshot != nil && (p.Verdict == "passed" || p.Verdict == "failed") {
+				r.seen = append(r.seen, Colour{At: p.At, Red: p.Verdict == "failed"})
+			}
 		}
-		out = append(out, c)
 	}
-	return out, nil
+	first := 0
+	for i, c := range r.seen {
+		if c.At.Before(from) {
+			first = i // the newest one before says how the window began
+		}
+	}
+	return r.seen[first:], nil
 }
 
 // lengths counts the lines of the files that landings touched, as they are now.
