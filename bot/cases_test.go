@@ -253,15 +253,19 @@ func TestQ21Q52G40CheckThatNeverStarts(t *testing.T) {
 
 	lonely := d.commit(d.queue.remote, "main", "pushed and forgotten")
 	d.awaits(lonely)
+	d.gh.Fail(hubtest.Fault{Match: "POST .*/dispatches", Kind: "unavailable", Times: 1}) // it is asked again
+	failed := 0
 	for range 15 {
-		d.tick()
+		if d.bot.Reconcile(t.Context()) != nil {
+			failed++
+		}
 		d.pass(time.Minute)
 		if d.clock().Minute()%5 == 0 {
 			d.restart()
 		}
 	}
-	if got := d.gh.Dispatched(); len(got) != 1 || got[0] != "greenward "+lonely {
-		t.Fatalf("asked for %v, want one run of %s", got, lonely)
+	if got := d.gh.Dispatched(); len(got) != 1 || got[0] != "greenward "+lonely || failed != 1 {
+		t.Fatalf("asked for %v, want one run of %s after one failure, not %d", got, lonely, failed)
 	}
 	started := d.commit(d.queue.remote, "main", "runs")
 	d.gh.Report(0, started, "ci", "")

@@ -89,12 +89,13 @@ func (b *Bot) nudge(ctx context.Context, c *client, commit git.Hash, ran bool) e
 		}
 		return err
 	}
-	q.Asked = true
 	payload, err := json.Marshal(map[string]git.Hash{"commit": commit})
 	if err != nil {
 		return fmt.Errorf("ask for a run: %w", err)
 	}
-	if _, _, err := c.Repositories.Dispatch(ctx, c.owner, c.name, github.DispatchRequestOptions{EventType: "greenward", ClientPayload: (*json.RawMessage)(&payload)}); err != nil {
+	_, _, err = c.Repositories.Dispatch(ctx, c.owner, c.name, github.DispatchRequestOptions{EventType: "greenward", ClientPayload: (*json.RawMessage)(&payload)})
+	said, answered := errors.AsType[*github.ErrorResponse](err)
+	if q.Asked = err == nil || answered && said.Response.StatusCode < 500; err != nil { // else it is asked again
 		return fmt.Errorf("ask for a run: %w", err)
 	}
 	return nil

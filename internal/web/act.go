@@ -73,7 +73,7 @@ func (s *site) act(w http.ResponseWriter, r *http.Request) {
 		s.text(w, r, http.StatusUnprocessableEntity, "no such order\n")
 		return
 	}
-	err := s.order(r.Context(), who, verb, reason[:min(len(reason), maxReason)])
+	err := s.order(r.Context(), who, verb, strings.ToValidUTF8(reason[:min(len(reason), maxReason)], ""))
 	switch {
 	case errors.Is(err, mayNotError{}):
 		s.text(w, r, http.StatusForbidden, err.Error()+"\n")
