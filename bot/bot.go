@@ -18,6 +18,7 @@ import (
 
 	"greenward/bot/bors"
 	"greenward/bot/command"
+	"greenward/bot/forge"
 	"greenward/bot/herald"
 	"greenward/bot/limit"
 	"greenward/internal/git"
@@ -100,12 +101,12 @@ type Bot struct {
 	read   map[int]reading
 	asked  map[git.Hash]time.Time // when the checks of a commit were read last
 	swept  time.Time
-	listed time.Time         // the issues
-	waits  time.Duration     // until the next report may be written; 0: none is left
-	rules  map[string]*rules // of base branches
-	carry  bors.Config       // main's bors.toml, as of this reconcile
-	checks bool              // main's policy checks what lands, or says that nothing needs it
-	green  herald.Green      // as of this pass
+	listed time.Time     // the issues
+	waits  time.Duration // until the next report may be written; 0: none is left
+	rules  forge.Book    // of base branches
+	carry  bors.Config   // main's bors.toml, as of this reconcile
+	checks bool          // main's policy checks what lands, or says that nothing needs it
+	green  herald.Green  // as of this pass
 
 	statsMu sync.Mutex
 	stats   Stats
@@ -138,7 +139,7 @@ func New(cfg Config) (*Bot, error) {
 			return nil, errors.Join(err, effects.Close())
 		}
 	}
-	return &Bot{cfg: cfg, effects: effects, wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), mem: mem, read: map[int]reading{}, rules: map[string]*rules{}}, nil
+	return &Bot{cfg: cfg, effects: effects, wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), mem: mem, read: map[int]reading{}, rules: forge.Book{Period: cfg.Poll, App: cfg.App}}, nil
 }
 
 // bind gives a record of effects a name, once, and makes the memory go with it.

@@ -16,24 +16,21 @@ import (
 	"github.com/google/go-github/v66/github"
 
 	"greenward/bot/command"
+	"greenward/bot/forge"
 	"greenward/bot/limit"
 )
 
 const defaultAPI = "https://api.github.com"
 
-// maxPages bounds each listing at 100 a page.
-const maxPages = 30
-
 // client speaks to GitHub as one installation, or with one token.
 type client struct {
-	*github.Client
-	owner, name string
-	asApp       bool
-	self        func(*github.User) bool // whether that is us
-	slug        string                  // what the App is called by
-	login       string                  // of what we write
-	rights      map[string]bool         // what the installation may write; nil: not known
-	roles       map[int64]command.Role  // as of this reconcile
+	forge.Repo
+	asApp  bool
+	self   func(*github.User) bool // whether that is us
+	slug   string                  // what the App is called by
+	login  string                  // of what we write
+	rights map[string]bool         // what the installation may write; nil: not known
+	roles  map[int64]command.Role  // as of this reconcile
 }
 
 // counter counts the requests that pass through it.
@@ -136,7 +133,7 @@ func (cfg Config) installation(ctx context.Context, asApp *github.Client) (*gith
 
 func (b *Bot) dial(ctx context.Context) (*client, error) {
 	wire := limit.NewTags(counter{b, b.cfg.Transport})
-	c := &client{owner: b.cfg.Owner, name: b.cfg.Name, roles: map[int64]command.Role{}}
+	c := &client{Repo: forge.Repo{Owner: b.cfg.Owner, Name: b.cfg.Name}, roles: map[int64]command.Role{}}
 	if b.cfg.App == 0 {
 		gh, err := b.cfg.open(wire)
 		if err != nil {
@@ -164,7 +161,7 @@ func (b *Bot) dial(ctx context.Context) (*client, error) {
 	}
 	c.learn(found)
 	tr := ghinstallation.NewFromAppsTransport(app, found.GetID())
-	tr.InstallationTokenOptions = &github.InstallationTokenOptions{Repositories: []string{c.name}}
+	tr.InstallationTokenOptions = &github.InstallationTokenOptions{Repositories: []string{c.Name}}
 	if c.Client, err = b.cfg.open(tr); err != nil {
 		return nil, err
 	}
@@ -175,36 +172,6 @@ func (b *Bot) dial(ctx context.Context) (*client, error) {
 	return c, nil
 }
 
-// listing reads all pages.
-func listing[T any](page func(github.ListOptions) ([]T, *github.Response, error)) ([]T, *github.Response, error) {
-	var all []T
-	var first *github.Response
-	opts := github.ListOptions{PerPage: 100}
-	for range maxPages {
-		part, resp, err := page(opts)
-		if err != nil {
-			return nil, resp, err
-		}
-		if all = append(all, part...); first == nil {
-			first = resp
-		}
-		if resp.NextPage == 0 {
-			return all, first, nil
-		}
-		opts.Page = resp.NextPage
-	}
-	return nil, first, fmt.Errorf("read a list: more than %d pages", maxPages)
-}
-
-// clock is when GitHub gave an answer, by its own clock, in whole seconds.
-func clock(resp *github.Response) (time.Time, error) {
-	t, err := http.ParseTime(resp.Header.Get("Date"))
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read the date of an answer: %w", err)
-	}
-	return t, nil
-}
-
 // role is what u may do in the repository. GitHub is asked by login, and answers
 // for a user id: another id means that the name changed hands. One answer serves
 // one reconcile.
@@ -212,10 +179,10 @@ func (c *client) role(ctx context.Context, u *github.User) (command.Role, error)
 	if known, ok := c.roles[u.GetID()]; ok {
 		return known, nil
 	}
-	level, resp, err := c.Repositories.GetPermissionLevel(ctx, c.owner, c.name, u.GetLogin())
+	level, resp, err := c.Repositories.GetPermissionLevel(ctx, c.Owner, c.Name, u.GetLogin())
 	role := command.Stranger
 	switch {
-	case absent(resp):
+	case forge.Absent(resp):
 	case err != nil:
 		return role, fmt.Errorf("ask for the permission of %q: %w", u.GetLogin(), err)
 	case u.GetID() != 0 && level.GetUser().GetID() == u.GetID():
@@ -236,64 +203,16 @@ func (c *client) person(u *github.User) bool {
 	return u.GetID() != 0 && u.GetType() != "Bot" && !strings.HasSuffix(u.GetLogin(), "[bot]") && !c.self(u)
 }
 
-// trouble is what an error of the API means for the requests that follow.
-type trouble struct {
-	limited bool
-	wait    time.Duration // 0: the answer named none
-	stale   bool          // the credentials were refused
-	refused bool          // what was asked for is not permitted
-}
-
-func troubleOf(err error) trouble {
-	var resp *http.Response
-	text := ""
-	if e, ok := errors.AsType[*github.RateLimitError](err); ok {
-		return trouble{limited: true, wait: waitOf(e.Response)}
-	}
-	if e, ok := errors.AsType[*github.AbuseRateLimitError](err); ok {
-		return trouble{limited: true, wait: waitOf(e.Response)}
-	}
-	if e, ok := errors.AsType[*github.ErrorResponse](err); ok {
-		resp, text = e.Response, e.Message
-	} else if e, ok := errors.AsType[*ghinstallation.HTTPError](err); ok {
-		resp = e.Response
-	}
-	if resp == nil {
-		return trouble{}
-	}
-	refused := resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusTooManyRequests
-	// The text is GitHub's only sign of some secondary limits.
-	limited := resp.StatusCode == http.StatusTooManyRequests ||
-		refused && (resp.Header.Get("Retry-After") != "" || resp.Header.Get("X-RateLimit-Remaining") == "0" || strings.Contains(text, "secondary rate"))
-	return trouble{limited: limited, wait: waitOf(resp), stale: resp.StatusCode == http.StatusUnauthorized, refused: refused && !limited}
-}
-
-// waitOf reads how long GitHub wants us to wait, free of our clock's skew.
-func waitOf(resp *http.Response) time.Duration {
-	if resp == nil {
-		return 0
-	}
-	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s >= 0 {
-		return time.Duration(s+1) * time.Second
-	}
-	reset, err := strconv.ParseInt(resp.Header.Get("X-RateLimit-Reset"), 10, 64)
-	now, err2 := http.ParseTime(resp.Header.Get("Date"))
-	if err != nil || err2 != nil || resp.Header.Get("X-RateLimit-Remaining") != "0" {
-		return 0
-	}
-	return max(time.Unix(reset, 0).Sub(now), 0) + time.Second
-}
-
 // learn takes from an error what the next requests must respect. b.mu is held.
 func (b *Bot) learn(err error) error {
-	t := troubleOf(err)
-	if t.limited || t.stale || t.refused {
+	t := forge.TroubleOf(err)
+	if t.Limited || t.Stale || t.Refused {
 		b.client = nil // what it may do is asked for anew; it would go on with a refused token, or count the pause by its own clock
 	}
-	if !t.limited {
+	if !t.Limited {
 		return nil
 	}
-	until, err := b.cfg.Limits.Cool(t.wait)
+	until, err := b.cfg.Limits.Cool(t.Wait)
 	b.count(func(s *Stats) { s.Limited++; s.CoolUntil = until })
 	return err
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
 	"github.com/google/go-github/v66/github"
+
+	"greenward/bot/forge"
 )
 
 // Repository is one that an installation of the App gives it.
@@ -26,7 +28,7 @@ func Repositories(ctx context.Context, cfg Config) ([]Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, _, err := listing(func(o github.ListOptions) ([]*github.Installation, *github.Response, error) {
+	all, _, err := forge.Listing(func(o github.ListOptions) ([]*github.Installation, *github.Response, error) {
 		return asApp.Apps.ListInstallations(ctx, &o)
 	})
 	if err != nil {
@@ -41,7 +43,7 @@ func Repositories(ctx context.Context, cfg Config) ([]Repository, error) {
 		if err != nil {
 			return nil, err
 		}
-		repos, _, err := listing(func(o github.ListOptions) ([]*github.Repository, *github.Response, error) {
+		repos, _, err := forge.Listing(func(o github.ListOptions) ([]*github.Repository, *github.Response, error) {
 			page, resp, err := gh.Apps.ListRepos(ctx, &o)
 			if err != nil {
 				return nil, resp, err
@@ -101,7 +103,7 @@ func Prove(ctx context.Context, cfg Config, hook string) ([]Proof, error) {
 		return []Proof{{"github app", false, bad.Error(), "the id and the key must belong together, and this clock must be right to the minute"}}, nil //nolint:nilerr // what went wrong is the finding
 	}
 	proofs := []Proof{{"github app", true, me.GetSlug() + ", App " + fmt.Sprint(me.GetID()), ""}}
-	if now, err := clock(resp); err == nil && cfg.Now != nil {
+	if now, err := forge.Clock(resp); err == nil && cfg.Now != nil {
 		off := cfg.Now().Sub(now).Abs()
 		proofs = append(proofs, Proof{"github clock", off.Seconds() < 60, fmt.Sprintf("%.0f s from GitHub's", off.Seconds()), "set this machine's clock (NTP): GitHub refuses what is signed in its future"})
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/google/go-github/v66/github"
@@ -48,7 +47,7 @@ func (b *Bot) gather(ctx context.Context, c *client, named map[git.Hash]bool) er
 		if halts(errs) {
 			break
 		}
-		runs, err := c.verdicts(ctx, commit, b.cfg.App)
+		runs, err := c.Verdicts(ctx, commit, b.cfg.App)
 		if err == nil {
 			err = errors.Join(b.cfg.Evidence.Record(ctx, commit, runs), b.nudge(ctx, c, commit, len(runs) > 0))
 		}
@@ -93,90 +92,10 @@ func (b *Bot) nudge(ctx context.Context, c *client, commit git.Hash, ran bool) e
 	if err != nil {
 		return fmt.Errorf("ask for a run: %w", err)
 	}
-	_, _, err = c.Repositories.Dispatch(ctx, c.owner, c.name, github.DispatchRequestOptions{EventType: "greenward", ClientPayload: (*json.RawMessage)(&payload)})
+	_, _, err = c.Repositories.Dispatch(ctx, c.Owner, c.Name, github.DispatchRequestOptions{EventType: "greenward", ClientPayload: (*json.RawMessage)(&payload)})
 	said, answered := errors.AsType[*github.ErrorResponse](err)
 	if q.Asked = err == nil || answered && said.Response.StatusCode < 500; err != nil { // else it is asked again
 		return fmt.Errorf("ask for a run: %w", err)
 	}
 	return nil
-}
-
-// verdicts reads every attempt of every check run on a commit, and every status
-// that it ever got. A commit that GitHub does not have yet has none. What the App
-// itself reports is left out: it would wait for itself.
-func (c *client) verdicts(ctx context.Context, commit git.Hash, app int64) ([]verify.Reported, error) {
-	checks, resp, err := listing(func(o github.ListOptions) ([]*github.CheckRun, *github.Response, error) {
-		page, resp, err := c.Checks.ListCheckRunsForRef(ctx, c.owner, c.name, string(commit), &github.ListCheckRunsOptions{Filter: new("all"), ListOptions: o})
-		if err != nil {
-			return nil, resp, err
-		}
-		return page.CheckRuns, resp, nil
-	})
-	if absent(resp) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list the check runs: %w", err)
-	}
-	var runs []verify.Reported
-	for _, one := range checks {
-		if one.GetApp().GetID() != app || app == 0 {
-			runs = append(runs, reportedRun(one))
-		}
-	}
-	statuses, resp, err := listing(func(o github.ListOptions) ([]*github.RepoStatus, *github.Response, error) {
-		return c.Repositories.ListStatuses(ctx, c.owner, c.name, string(commit), &o)
-	})
-	if absent(resp) {
-		return runs, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list the statuses: %w", err)
-	}
-	return append(runs, reportedStatuses(statuses)...), nil
-}
-
-// absent reports whether GitHub does not know what was asked for.
-func absent(resp *github.Response) bool {
-	return resp != nil && (resp.StatusCode == 404 || resp.StatusCode == 422)
-}
-
-// reportedRun is a check run as the ledger takes it. A run that is not completed
-// has no name of a conclusion, whatever an earlier attempt left there.
-func reportedRun(r *github.CheckRun) verify.Reported {
-	one := verify.Reported{
-		Check: r.GetName(), ID: fmt.Sprintf("run-%d", r.GetID()), Detail: r.GetHTMLURL(),
-		Started: r.GetStartedAt().Time, Finished: r.GetCompletedAt().Time,
-	}
-	if r.GetStatus() == "completed" {
-		one.Conclusion = verify.Conclusion{Name: r.GetConclusion(), Reached: true}
-	}
-	return one
-}
-
-// reportedStatuses are the statuses, newest first, as the ledger takes them. A
-// context that went from success back to pending is being run again.
-func reportedStatuses(list []*github.RepoStatus) []verify.Reported {
-	var runs []verify.Reported
-	newest := map[string]bool{}
-	for _, s := range list {
-		first := !newest[s.GetContext()]
-		newest[s.GetContext()] = true
-		one := verify.Reported{
-			Check: s.GetContext(), ID: "status-" + strconv.FormatInt(s.GetID(), 10), Detail: s.GetTargetURL(),
-			Started: s.GetCreatedAt().Time, Finished: s.GetUpdatedAt().Time,
-		}
-		switch s.GetState() {
-		case "success", "failure":
-			one.Conclusion = verify.Conclusion{Name: s.GetState(), Reached: true}
-		case "error":
-			one.Conclusion = verify.Conclusion{Name: "startup_failure"}
-		default:
-			if !first {
-				continue // it has ended since
-			}
-		}
-		runs = append(runs, one)
-	}
-	return runs
 }

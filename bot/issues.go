@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"greenward/bot/command"
+	"greenward/bot/forge"
 )
 
 // readIssues reads the issues that changed since the cursor and those that a
@@ -21,13 +22,13 @@ func (b *Bot) readIssues(ctx context.Context, c *client, hints map[int]bool) (cu
 		since = b.cfg.Now().Add(-firstLook)
 	}
 	since = since.Truncate(overlap)
-	items, resp, err := listing(func(o github.ListOptions) ([]*github.Issue, *github.Response, error) {
-		return c.Issues.ListByRepo(ctx, c.owner, c.name, &github.IssueListByRepoOptions{State: "open", Since: since, ListOptions: o})
+	items, resp, err := forge.Listing(func(o github.ListOptions) ([]*github.Issue, *github.Response, error) {
+		return c.Issues.ListByRepo(ctx, c.Owner, c.Name, &github.IssueListByRepoOptions{State: "open", Since: since, ListOptions: o})
 	})
 	if err != nil {
 		return cursor, fmt.Errorf("list the issues that changed: %w", err)
 	}
-	if cursor, err = clock(resp); err != nil {
+	if cursor, err = forge.Clock(resp); err != nil {
 		return cursor, err
 	}
 	var errs []error

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"greenward/bot/command"
+	"greenward/bot/forge"
 	"greenward/internal/git"
 )
 
@@ -169,7 +170,7 @@ func (b *Bot) delegate(ctx context.Context, c *client, number int, p *pull, a as
 	}
 	for _, login := range a.Users {
 		u, resp, err := c.Users.Get(ctx, login)
-		if absent(resp) || err == nil && (u.GetID() == 0 || u.GetType() != "User" || !strings.EqualFold(u.GetLogin(), login)) {
+		if forge.Absent(resp) || err == nil && (u.GetID() == 0 || u.GetType() != "User" || !strings.EqualFold(u.GetLogin(), login)) {
 			p.Note = "Nothing was delegated: " + code(login) + " is no account of a person."
 			return nil
 		}

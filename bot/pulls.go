@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"greenward/bot/forge"
 	"greenward/internal/git"
 )
 
@@ -209,8 +210,8 @@ func (b *Bot) closed(ctx context.Context, c *client, number int, p *pull) (bool,
 		delete(b.mem.Pulls, number)
 		return false, nil
 	}
-	pr, resp, err := c.PullRequests.Get(ctx, c.owner, c.name, number)
-	if absent(resp) {
+	pr, resp, err := c.PullRequests.Get(ctx, c.Owner, c.Name, number)
+	if forge.Absent(resp) {
 		p.Closed = b.cfg.Now().Round(time.Second) // deleted, or the repository is not ours to see any more
 		return true, nil
 	}

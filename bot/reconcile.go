@@ -14,6 +14,7 @@ import (
 
 	"greenward/bot/bors"
 	"greenward/bot/command"
+	"greenward/bot/forge"
 	"greenward/internal/git"
 )
 
@@ -204,7 +205,7 @@ func (b *Bot) inOrder() []int {
 // halts reports whether going on would only make it worse.
 func halts(errs []error) bool {
 	for _, err := range errs {
-		if t := troubleOf(err); t.limited || t.stale || errors.Is(err, errSuspended) {
+		if t := forge.TroubleOf(err); t.Limited || t.Stale || errors.Is(err, errSuspended) {
 			return true
 		}
 	}
@@ -214,13 +215,13 @@ func halts(errs []error) bool {
 // observe lists the open pull requests, with the time of their last change, and
 // notes when each head was first seen.
 func (b *Bot) observe(ctx context.Context, c *client) (open map[int]time.Time, err error) {
-	pulls, resp, err := listing(func(o github.ListOptions) ([]*github.PullRequest, *github.Response, error) {
-		return c.PullRequests.List(ctx, c.owner, c.name, &github.PullRequestListOptions{State: "open", ListOptions: o})
+	pulls, resp, err := forge.Listing(func(o github.ListOptions) ([]*github.PullRequest, *github.Response, error) {
+		return c.PullRequests.List(ctx, c.Owner, c.Name, &github.PullRequestListOptions{State: "open", ListOptions: o})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the open pull requests: %w", err)
 	}
-	now, err := clock(resp)
+	now, err := forge.Clock(resp)
 	if err != nil {
 		return nil, err
 	}
@@ -377,8 +378,8 @@ func (b *Bot) readLabel(ctx context.Context, c *client, number int, p *pull) err
 
 // labelled is the newest event that set a label, or nil.
 func (c *client) labelled(ctx context.Context, number int, label string) (*github.IssueEvent, error) {
-	events, _, err := listing(func(o github.ListOptions) ([]*github.IssueEvent, *github.Response, error) {
-		return c.Issues.ListIssueEvents(ctx, c.owner, c.name, number, &o)
+	events, _, err := forge.Listing(func(o github.ListOptions) ([]*github.IssueEvent, *github.Response, error) {
+		return c.Issues.ListIssueEvents(ctx, c.Owner, c.Name, number, &o)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the events: %w", err)
@@ -394,13 +395,13 @@ func (c *client) labelled(ctx context.Context, number int, label string) (*githu
 
 func (c *client) comments(ctx context.Context, number int, since time.Time) ([]*github.IssueComment, time.Time, error) {
 	since = since.Truncate(overlap) // the same question for a while, so that its answer has a tag
-	list, resp, err := listing(func(o github.ListOptions) ([]*github.IssueComment, *github.Response, error) {
-		return c.Issues.ListComments(ctx, c.owner, c.name, number, &github.IssueListCommentsOptions{Since: &since, ListOptions: o})
+	list, resp, err := forge.Listing(func(o github.ListOptions) ([]*github.IssueComment, *github.Response, error) {
+		return c.Issues.ListComments(ctx, c.Owner, c.Name, number, &github.IssueListCommentsOptions{Since: &since, ListOptions: o})
 	})
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("list the comments: %w", err)
 	}
-	now, err := clock(resp)
+	now, err := forge.Clock(resp)
 	return list, now, err
 }
 

@@ -10,26 +10,27 @@ import (
 
 	"github.com/google/go-github/v66/github"
 
+	"greenward/bot/forge"
 	"greenward/internal/git"
 	"greenward/internal/journal"
 )
 
 // checkName is the check run's name on a pull request's head.
-const checkName = "greenward"
+const checkName = forge.Own
 
 // say keeps the one comment of an issue or pull request. It carries its key, is
 // looked up before it is written, and is edited only where the text differs.
 func (b *Bot) say(ctx context.Context, c *client, number int, text string) error {
 	key := fmt.Sprintf("comment/%d", number)
-	mark := fmt.Sprintf("<!-- greenward:comment/%s/%s/%d -->", c.owner, c.name, number)
+	mark := fmt.Sprintf("<!-- greenward:comment/%s/%s/%d -->", c.Owner, c.Name, number)
 	body := cut(text, maxText) + "\n" + mark
 	id, err := b.known(key)
 	if err != nil {
 		return err
 	}
 	if p := b.mem.Pulls[number]; id == 0 && b.looksUp(key, p != nil && p.Fresh) {
-		comments, _, err := listing(func(o github.ListOptions) ([]*github.IssueComment, *github.Response, error) {
-			return c.Issues.ListComments(ctx, c.owner, c.name, number, &github.IssueListCommentsOptions{ListOptions: o})
+		comments, _, err := forge.Listing(func(o github.ListOptions) ([]*github.IssueComment, *github.Response, error) {
+			return c.Issues.ListComments(ctx, c.Owner, c.Name, number, &github.IssueListCommentsOptions{ListOptions: o})
 		})
 		if err != nil {
 			return fmt.Errorf("look the comment up: %w", err)
@@ -45,13 +46,13 @@ func (b *Bot) say(ctx context.Context, c *client, number int, text string) error
 	}
 	if id != 0 {
 		return b.amend(key, id, func() (*github.Response, error) {
-			made, resp, err := c.Issues.EditComment(ctx, c.owner, c.name, id, &github.IssueComment{Body: &body})
+			made, resp, err := c.Issues.EditComment(ctx, c.Owner, c.Name, id, &github.IssueComment{Body: &body})
 			b.wrote(number, made)
 			return resp, err
 		})
 	}
 	return b.create(key, func() (int64, error) {
-		made, _, err := c.Issues.CreateComment(ctx, c.owner, c.name, number, &github.IssueComment{Body: &body})
+		made, _, err := c.Issues.CreateComment(ctx, c.Owner, c.Name, number, &github.IssueComment{Body: &body})
 		b.wrote(number, made)
 		return made.GetID(), err
 	})
@@ -100,7 +101,7 @@ func (b *Bot) check(ctx context.Context, c *client, p *pull, v verdict) error {
 	shape.key, shape.external = key, external
 	if id == 0 {
 		err = b.create(key, func() (int64, error) {
-			made, _, err := c.Checks.CreateCheckRun(ctx, c.owner, c.name, github.CreateCheckRunOptions{
+			made, _, err := c.Checks.CreateCheckRun(ctx, c.Owner, c.Name, github.CreateCheckRunOptions{
 				Name: checkName, HeadSHA: string(p.Entry), ExternalID: &external, Status: &v.status, Conclusion: shape.conclusion, Output: shape.output, Actions: shape.actions,
 			})
 			id = made.GetID()
@@ -124,7 +125,7 @@ func (b *Bot) check(ctx context.Context, c *client, p *pull, v verdict) error {
 
 func (b *Bot) updateCheck(ctx context.Context, c *client, id int64, shape shape) error {
 	return b.amend(shape.key, id, func() (*github.Response, error) {
-		_, resp, err := c.Checks.UpdateCheckRun(ctx, c.owner, c.name, id, github.UpdateCheckRunOptions{
+		_, resp, err := c.Checks.UpdateCheckRun(ctx, c.Owner, c.Name, id, github.UpdateCheckRunOptions{
 			Name: checkName, ExternalID: &shape.external, Status: &shape.status, Conclusion: shape.conclusion, Output: shape.output, Actions: shape.actions,
 		})
 		return resp, err
@@ -133,7 +134,7 @@ func (b *Bot) updateCheck(ctx context.Context, c *client, id int64, shape shape)
 
 // findCheck looks up what an earlier life may have written.
 func (b *Bot) findCheck(ctx context.Context, c *client, head git.Hash, external string) (id int64, err error) {
-	runs, _, err := c.Checks.ListCheckRunsForRef(ctx, c.owner, c.name, string(head), &github.ListCheckRunsOptions{CheckName: new(checkName), AppID: &b.cfg.App})
+	runs, _, err := c.Checks.ListCheckRunsForRef(ctx, c.Owner, c.Name, string(head), &github.ListCheckRunsOptions{CheckName: new(checkName), AppID: &b.cfg.App})
 	if err != nil {
 		return 0, fmt.Errorf("look it up: %w", err)
 	}
@@ -180,7 +181,7 @@ func (b *Bot) status(ctx context.Context, c *client, head git.Hash, v verdict) e
 	if state == "" {
 		state = "pending"
 	}
-	_, _, err := c.Repositories.CreateStatus(ctx, c.owner, c.name, string(head),
+	_, _, err := c.Repositories.CreateStatus(ctx, c.Owner, c.Name, string(head),
 		&github.RepoStatus{State: &state, Context: new(checkName), Description: new(cut(v.title, 120))})
 	if err != nil {
 		return fmt.Errorf("set the status: %w", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-github/v66/github"
 
+	"greenward/bot/forge"
 	"greenward/bot/herald"
 )
 
@@ -116,7 +117,7 @@ func (b *Bot) unsaid() []report {
 	if b.cfg.Greens != nil {
 		for _, act := range herald.Acts(b.green, &b.mem.Green, b.may) {
 			list = append(list, report{rankComment, func(ctx context.Context, c *client) error {
-				return act.Do(ctx, herald.Teller{Client: c.Client, Owner: c.owner, Name: c.name, Self: c.login})
+				return act.Do(ctx, herald.Teller{Client: c.Client, Owner: c.Owner, Name: c.Name, Self: c.login})
 			}, act.What, false})
 		}
 	}
@@ -167,7 +168,7 @@ func (b *Bot) tidy(ctx context.Context, c *client, number int, p *pull) error {
 		if err := b.turn(); err != nil {
 			return err
 		}
-		if _, _, err := c.PullRequests.Edit(ctx, c.owner, c.name, number, &github.PullRequest{State: new("closed")}); err != nil {
+		if _, _, err := c.PullRequests.Edit(ctx, c.Owner, c.Name, number, &github.PullRequest{State: new("closed")}); err != nil {
 			return fmt.Errorf("close it: %w", err)
 		}
 	}
@@ -182,8 +183,8 @@ func (b *Bot) tidy(ctx context.Context, c *client, number int, p *pull) error {
 
 func (b *Bot) clearBranch(ctx context.Context, c *client, p *pull) (gone bool, err error) {
 	// Asked for here and now: one that was opened a moment ago must not be closed for good.
-	onIt, _, err := listing(func(o github.ListOptions) ([]*github.PullRequest, *github.Response, error) {
-		return c.PullRequests.List(ctx, c.owner, c.name, &github.PullRequestListOptions{State: "open", Base: p.Branch, ListOptions: o})
+	onIt, _, err := forge.Listing(func(o github.ListOptions) ([]*github.PullRequest, *github.Response, error) {
+		return c.PullRequests.List(ctx, c.Owner, c.Name, &github.PullRequestListOptions{State: "open", Base: p.Branch, ListOptions: o})
 	})
 	if err != nil {
 		return false, fmt.Errorf("list what builds on %q: %w", p.Branch, err)
@@ -192,12 +193,12 @@ func (b *Bot) clearBranch(ctx context.Context, c *client, p *pull) (gone bool, e
 		if err := b.turn(); err != nil {
 			return false, err
 		}
-		if _, _, err := c.PullRequests.Edit(ctx, c.owner, c.name, pr.GetNumber(), &github.PullRequest{Base: &github.PullRequestBranch{Ref: &p.Target}}); err != nil {
+		if _, _, err := c.PullRequests.Edit(ctx, c.Owner, c.Name, pr.GetNumber(), &github.PullRequest{Base: &github.PullRequestBranch{Ref: &p.Target}}); err != nil {
 			return false, fmt.Errorf("give pull request %d the base %q: %w", pr.GetNumber(), p.Target, err)
 		}
 	}
-	ref, resp, err := c.Git.GetRef(ctx, c.owner, c.name, "heads/"+p.Branch)
-	if absent(resp) {
+	ref, resp, err := c.Git.GetRef(ctx, c.Owner, c.Name, "heads/"+p.Branch)
+	if forge.Absent(resp) {
 		return true, nil
 	}
 	if err != nil {
@@ -209,7 +210,7 @@ func (b *Bot) clearBranch(ctx context.Context, c *client, p *pull) (gone bool, e
 	if err := b.turn(); err != nil {
 		return false, err
 	}
-	if _, err := c.Git.DeleteRef(ctx, c.owner, c.name, "heads/"+p.Branch); err != nil {
+	if _, err := c.Git.DeleteRef(ctx, c.Owner, c.Name, "heads/"+p.Branch); err != nil {
 		return false, fmt.Errorf("delete the branch %q: %w", p.Branch, err)
 	}
 	return true, nil

@@ -8,6 +8,8 @@ import (
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
 	"github.com/google/go-github/v66/github"
+
+	"greenward/bot/forge"
 )
 
 // Tokens are credentials for git over HTTP. Safe for concurrent use.
@@ -42,7 +44,7 @@ func (t *Tokens) Token(ctx context.Context) (Secret, error) {
 			return "", err
 		}
 		found, err := t.cfg.installation(ctx, asApp)
-		if gone, ok := errors.AsType[*github.ErrorResponse](err); ok && absent(&github.Response{Response: gone.Response}) {
+		if gone, ok := errors.AsType[*github.ErrorResponse](err); ok && forge.Absent(&github.Response{Response: gone.Response}) {
 			return "", nil
 		}
 		if err != nil {
