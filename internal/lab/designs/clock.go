@@ -32,6 +32,7 @@ type agent struct {
 	next  func() (time.Duration, bool)
 	idle  time.Duration // waited so far
 	since time.Duration // it waits since; -1: it does not
+	spent map[string]time.Duration
 }
 
 // wake is when an agent goes on.
@@ -60,7 +61,7 @@ func (w *wakes) Pop() any {
 // if it is an error, and the agent alone if not.
 func (c *clock) start(seed uint64, life func(*agent) error) *agent {
 	c.seq++
-	a := &agent{clock: c, rand: rand.New(rand.NewPCG(seed, uint64(c.seq))), since: -1} //nolint:gosec // a simulation
+	a := &agent{clock: c, rand: rand.New(rand.NewPCG(seed, uint64(c.seq))), since: -1, spent: map[string]time.Duration{}} //nolint:gosec // a simulation
 	next, stop := iter.Pull(func(yield func(time.Duration) bool) {
 		a.yield = yield
 		if err := life(a); err != nil && !errors.Is(err, errOver) && c.err == nil {
@@ -104,6 +105,15 @@ func (a *agent) busy(d time.Duration) error {
 	if !a.yield(d) {
 		return errOver
 	}
+	return nil
+}
+
+// spend passes time at work, and counts it under what it is for.
+func (a *agent) spend(on string, d time.Duration) error {
+	if err := a.busy(d); err != nil {
+		return err
+	}
+	a.spent[on] += d
 	return nil
 }
 

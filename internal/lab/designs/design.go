@@ -27,6 +27,7 @@ func all() []design {
 		{name: "integrator", ref: "one gate for hundreds of workers [S44]", flaw: "the gate is mechanical", begin: integrator},
 		{name: "correct-first", ref: "serialisation, a sharp fall of throughput [S46]", flaw: "some slack: lands unchecked", begin: correctFirst},
 		{name: "recursive", ref: "near-linear [S45, S78]; 1,000 commits an hour [S11]", flaw: "codebase health steers", begin: recursive, tree: true},
+		{name: "recursive, health", ref: "the same with the loop closed: how a run works unless told otherwise", begin: recursive, tree: true, health: true},
 		{name: "recursive, fast", ref: "68,000 commits and 70,000 conflicts in 2 h [X2]", flaw: "codebase health steers", begin: recursive, faster: 10, tree: true},
 		{name: "recursive, fast, health", ref: "the same with the loop closed", begin: recursive, faster: 10, tree: true, health: true},
 	}
@@ -44,28 +45,31 @@ func (w *world) do(a *agent, t *task, land func(change) (bool, error)) error {
 		return err
 	}
 	base := w.tip
-	d, err := w.think(a, t, base)
+	clean, d, err := w.think(a, t, base)
 	if err != nil {
 		return err
 	}
 	if err := a.busy(d); err != nil {
 		return err
 	}
+	a.spent[onBroken] += d - clean
 	for try := 0; ; try++ {
 		c, err := w.write(a.rand, t, base)
 		if err != nil {
 			return err
 		}
+		c.land.took = clean // counted by what becomes of it
 		ok, err := land(c)
 		if err != nil || ok {
 			return err
 		}
 		if try == w.p.Tries {
 			w.GivenBack++
+			a.spent[onGivenBack] += clean
 			return nil
 		}
 		base = w.tip
-		if err := a.busy(time.Duration(float64(d) * w.p.Mend)); err != nil {
+		if err := a.spend(onConflicts, time.Duration(float64(d)*w.p.Mend)); err != nil {
 			return err
 		}
 	}
@@ -85,7 +89,7 @@ func (w *world) notice(a *agent, land func(change) (bool, error)) error {
 
 // mends is the work on one bug; another one may have been quicker.
 func (w *world) mends(a *agent, id int, land func(change) (bool, error)) error {
-	if err := a.busy(time.Duration(float64(w.p.Task) * w.p.Mend)); err != nil {
+	if err := a.spend(onMending, time.Duration(float64(w.p.Task)*w.p.Mend)); err != nil {
 		return err
 	}
 	if _, there := w.bugs[id]; !there {
@@ -108,7 +112,7 @@ func (w *world) push(a *agent) func(change) (bool, error) {
 			if err != nil || !ok {
 				return false, err
 			}
-			if err := a.busy(w.p.Trio); err != nil {
+			if err := a.spend(onGit, w.p.Trio); err != nil {
 				return false, err
 			}
 			if w.moved == seen {
@@ -122,7 +126,7 @@ func (w *world) push(a *agent) func(change) (bool, error) {
 // queue lands through a mechanical lander.
 func (w *world) queue(a *agent) func(change) (bool, error) {
 	return func(c change) (bool, error) {
-		if err := a.busy(w.p.Land); err != nil {
+		if err := a.spend(onGit, w.p.Land); err != nil {
 			return false, err
 		}
 		head, ok, err := w.rebase(c)

@@ -43,6 +43,13 @@ type Result struct {
 	Red        float64 `json:"red_share"`
 	GreenRed   float64 `json:"green_red_share"` // by a look at every file of what was promoted
 	Linear     float64 `json:"of_linear"`       // Useful to that of so many times one agent; 0: not measured
+	Limit      string  `json:"limit"`           // what keeps it from linear, as LimitOf has it; empty: not asked for
+	Hot        float64 `json:"hot_share"`       // landings of tasks that touch one of the ten hottest files
+	GitAsked   float64 `json:"git_asked"`       // merges a second of virtual time
+
+	// Time is what the working agents' time went to, as shares that sum to one.
+	Time map[string]float64 `json:"time"`
+
 	Series     []Span  `json:"series"`
 	Merges     int     `json:"merges"`
 	GitSeconds float64 `json:"git_seconds"` // real time of these; Merges over it is the machine's limit
@@ -122,23 +129,6 @@ func (l *Lab) world(ctx context.Context, flaw bool) (*world, func(), error) {
 	return w, func() { merger.Close() }, nil //nolint:errcheck // it only ends a process
 }
 
-// Alone is the mean of what one agent lands usefully in an hour by a design, over so
-// many seeds.
-func (l *Lab) Alone(ctx context.Context, name string, seeds int) (float64, error) {
-	kept := l.Seed
-	defer func() { l.Seed = kept }()
-	sum := 0.
-	for i := range seeds {
-		l.Seed = kept + uint64(i)
-		r, err := l.Run(ctx, name, 1, true)
-		if err != nil {
-			return 0, err
-		}
-		sum += r.Useful
-	}
-	return sum / float64(max(1, seeds)), nil
-}
-
 // flush stores what was collected and moves the real main.
 func (w *world) flush(ctx context.Context) error {
 	if err := w.repo.Flush(ctx); err != nil {
@@ -161,9 +151,9 @@ func (w *world) sum(end time.Duration) {
 		w.GreenRed += (end - w.greenRedFrom).Hours()
 	}
 	w.GreenRed /= end.Hours()
-	for _, a := range w.workers {
-		w.Idle += a.idle.Hours() / end.Hours() / float64(len(w.workers))
-	}
+	w.GitAsked = float64(w.Merges) / end.Seconds()
+	w.spend(end)
+	w.Idle = w.Time[onWaiting]
 	for _, h := range w.line {
 		l := w.commits[h]
 		if l.mend || l.undo || l.bug > 0 || l.task == nil || !l.task.useful {

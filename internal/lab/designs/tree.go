@@ -45,7 +45,7 @@ func (w *world) checked(a *agent, c change) (bool, error) {
 		if err != nil || !ok {
 			return false, err
 		}
-		if err := a.busy(w.p.Check); err != nil {
+		if err := a.spend(onChecks, w.p.Check); err != nil {
 			return false, err
 		}
 		live, err := w.broken(w.tip, nil)

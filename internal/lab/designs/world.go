@@ -55,6 +55,7 @@ type land struct {
 	bug  int
 	undo bool // was taken back
 	seen bool // green has it
+	took time.Duration
 }
 
 // bug is a breakage that a change brought.
@@ -126,14 +127,15 @@ func (w *world) task(a *agent, useful bool) *task {
 	return t
 }
 
-// think is how long a task takes an agent.
-func (w *world) think(a *agent, t *task, base git.Hash) (time.Duration, error) {
-	d := float64(w.p.Task) * math.Exp(w.p.TaskSigma*a.rand.NormFloat64())
+// think is how long a task takes an agent, on a clean base and on this one.
+func (w *world) think(a *agent, t *task, base git.Hash) (clean, here time.Duration, err error) {
+	clean = time.Duration(float64(w.p.Task) * math.Exp(w.p.TaskSigma*a.rand.NormFloat64()))
+	here = clean
 	broken, err := w.broken(base, t.files)
 	if len(broken) > 0 {
-		d *= 1 + w.p.Rework
+		here = time.Duration(float64(clean) * (1 + w.p.Rework))
 	}
-	return time.Duration(d), err
+	return clean, here, err
 }
 
 // write is a task done on base: some lines of each file anew, one of them a bug now
