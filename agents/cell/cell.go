@@ -129,6 +129,7 @@ func (c *Cell) confine(command proc.Command) proc.Command {
 		argv = slices.Concat([]string{c.cells.bwrap}, c.view, []string{"--chdir", inside, "--"}, argv)
 		command.Env = append(slices.Clone(command.Env), "PWD="+inside, "GIT_CEILING_DIRECTORIES="+path.Dir(c.place.Seen))
 		command.Dir = c.place.Scratch
+		command.Sealed = true // a cell does not show the file system of control groups
 	}
 	command.Name, command.Args = argv[0], argv[1:]
 	command.Env = settle(append(slices.Clone(command.Env), "HOME="+home, "TMPDIR="+tmp))

@@ -128,14 +128,23 @@ func (c *throng) working(run *process) []int {
 	return pids
 }
 
-// until polls a state that other processes bring about.
-func (c *throng) until(run *process, what string, reached func() bool) {
+// until polls a state that other processes bring about, and says how far it is.
+func (c *throng) until(run *process, what string, reached func() (done, all int)) {
 	c.Helper()
+	began, said := time.Now(), time.Now()
 	ctx, stop := context.WithTimeout(c.Context(), 12*time.Minute)
 	defer stop()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for !reached() {
+	for {
+		done, all := reached()
+		if over := done == all; over || time.Since(said) > 15*time.Second {
+			said = time.Now()
+			c.Logf("%s: %d of %d after %s", what, done, all, time.Since(began).Round(time.Second))
+			if over {
+				return
+			}
+		}
 		select {
 		case <-run.ended:
 			c.Fatalf("the run ended before %s:\n%s", what, run.problems)
@@ -200,9 +209,12 @@ func TestA01CrowdKilled(t *testing.T) {
 	}
 	c := newThrong(t, crowd)
 	first := c.begin()
-	c.until(first, "work of every agent", func() bool {
+	c.until(first, "work of every agent", func() (int, int) {
 		made, err := filepath.Glob(filepath.Join(c.hub, "greenward", "work", "*", "*", "out", "*.txt"))
-		return err == nil && len(made) == crowd
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(made), crowd
 	})
 	live := c.working(first)
 	if len(live) != crowd {
@@ -217,8 +229,8 @@ func TestA01CrowdKilled(t *testing.T) {
 		}
 	}
 	// What a killed agent left is handed off as partial, without it being asked.
-	c.until(first, "hand-offs of the killed agents", func() bool {
-		return strings.Count(gittest.Git(t, c.hub, "log", "main", "--format=%(trailers:key=Handoff,valueonly)"), "partial") == len(killed)
+	c.until(first, "hand-offs of the killed agents", func() (int, int) {
+		return strings.Count(gittest.Git(t, c.hub, "log", "main", "--format=%(trailers:key=Handoff,valueonly)"), "partial"), len(killed)
 	})
 	first.Kill()
 	<-first.ended
@@ -226,7 +238,7 @@ func TestA01CrowdKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := c.begin()
-	c.until(second, "rescue", func() bool { return len(c.written()) == crowd })
+	c.until(second, "rescue", func() (int, int) { return len(c.written()), crowd })
 	<-second.ended
 	c.once()
 	if files, bytes := c.workBytes(); files > 0 {

@@ -29,7 +29,7 @@ type child struct {
 	command Command
 	cmd     *exec.Cmd
 	id      string // the marker
-	began   time.Time
+	began   moment
 	copying chan struct{} // closed when the streams run
 	done    chan struct{} // closed when reaped, its tree cleared, its output copied
 
@@ -71,7 +71,7 @@ func start(c Command, prepare func(*exec.Cmd) error) (*child, error) {
 			Path: path, Args: append([]string{c.Name}, c.Args...), Dir: c.Dir, Env: withMarker(c.Env, id),
 			SysProcAttr: attributes(c.Survive),
 		},
-		id: id, began: time.Now(), copying: make(chan struct{}), done: make(chan struct{}), seen: map[target]bool{},
+		id: id, began: now(), copying: make(chan struct{}), done: make(chan struct{}), seen: map[target]bool{},
 	}
 	theirs, err := k.attach()
 	if err == nil && prepare != nil {
@@ -193,7 +193,7 @@ func (k *child) forget() {
 
 // record notes how the command ended, when its output is complete.
 func (k *child) record(err error) {
-	k.result.Took = time.Since(k.began)
+	k.result.Took = time.Since(k.began.at)
 	k.result.OutOfMemory = k.command.Group != nil && k.command.Group.Kills() > k.kills
 	if status, ok := k.cmd.ProcessState.Sys().(syscall.WaitStatus); ok {
 		k.result.Code = status.ExitStatus()
@@ -243,7 +243,7 @@ func (k *child) supervise(ctx context.Context) (Result, error) {
 		grace = defaultGrace
 	}
 	if !k.stop(grace) {
-		return Result{TimedOut: timedOut, Took: time.Since(k.began)}, fmt.Errorf("end %s (pid %d): %w", k.command.Name, k.cmd.Process.Pid, ErrStuck)
+		return Result{TimedOut: timedOut, Took: time.Since(k.began.at)}, fmt.Errorf("end %s (pid %d): %w", k.command.Name, k.cmd.Process.Pid, ErrStuck)
 	}
 	result := k.result
 	result.TimedOut = timedOut
@@ -321,7 +321,11 @@ func (k *child) clear() {
 func (k *child) tree() []target {
 	k.hunting.Lock()
 	defer k.hunting.Unlock()
-	found := tree(k.id, k.cmd.Process.Pid, time.Since(k.began), k.seen)
+	var in *Group
+	if k.command.Sealed {
+		in = k.command.Group
+	}
+	found := tree(k.id, k.cmd.Process.Pid, k.began, in, k.seen)
 	for _, t := range found {
 		k.seen[t] = true
 	}

@@ -43,6 +43,9 @@ type Command struct {
 	Survive bool
 	// Group is what the command and all that it starts are members of; nil: none.
 	Group *Group
+	// Sealed says that nothing it starts can leave Group, so that what it left behind
+	// is looked for there alone.
+	Sealed bool
 }
 
 // Result tells how a command ended.
