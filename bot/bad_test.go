@@ -110,6 +110,23 @@ func TestRenamedRepositoryGoesOn(t *testing.T) {
 	d.tick()
 	wantIn(t, d.said(n), "landed as")
 	wantIn(t, strings.Join(d.gh.Calls(), "\n"), "GET /repositories/1/issues/1/comments", "POST /repositories/1/check-runs")
+	d.woken()
+	d.signed("", "issue_comment", `{"repository":{"id":1,"full_name":"new-owner/gadgets"},"issue":{"number":1}}`)
+	if !d.woken() {
+		t.Error("deliveries under the new name wake nobody")
+	}
+	d.signed("", "issue_comment", `{"repository":{"id":2,"full_name":"new-owner/gadgets"},"issue":{"number":1}}`)
+	if d.woken() {
+		t.Error("woken for another repository")
+	}
+	d.gh.Comment(d.alice, n, "bors ping") // and the one comment is known again under its old mark
+	d.cfg.Name = "gadgets"
+	if err := removeMemory(d); err != nil {
+		t.Fatal(err)
+	}
+	d.gh.Known("gadgets")
+	d.tick()
+	wantIn(t, d.said(n), "I am here")
 }
 
 // The default branch was renamed, and GitHub retargeted the pull request: the approval

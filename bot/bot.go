@@ -111,7 +111,9 @@ type Bot struct {
 	statsMu sync.Mutex
 	stats   Stats
 	hints   hints
-	good    time.Time // the end of the last reconcile without an error
+
+	repository int64     // its id, once a pull request was seen
+	good       time.Time // the end of the last reconcile without an error
 }
 
 // New opens the bot's memory. Nothing is asked of GitHub before Run or Reconcile.

@@ -128,6 +128,7 @@ type queue struct {
 	t           *testing.T
 	remote, hub string
 	decided     map[string]Outcome
+	building    bool // what waits is being tested
 	unchecked   bool // nothing says that what lands is checked
 	bors        string
 	allowed     []string // who allowed what was submitted
@@ -167,6 +168,9 @@ func (q *queue) Outcome(_ context.Context, name string, head git.Hash) (Outcome,
 		return out, nil
 	}
 	if q.at(name) == string(head) {
+		if q.building {
+			return Outcome{State: stateBuilding}, nil
+		}
 		return Outcome{State: stateWaiting}, nil
 	}
 	return Outcome{}, nil

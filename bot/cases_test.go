@@ -1,12 +1,17 @@
 package bot
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"greenward/internal/git"
 	"greenward/internal/hubtest"
@@ -176,7 +181,8 @@ func TestH34Q32Q33LandedIsFinal(t *testing.T) {
 	wantIn(t, d.said(n), "landed as "+head)
 }
 
-// H43: a secret that differs is an alarm, and so are commands that no delivery announced.
+// H43: signatures that are refused are told, and so are commands that no delivery
+// announced. Strangers who send the former take nothing away.
 func TestH43WrongSecretAndSilenceAreAlarms(t *testing.T) {
 	d, n, _ := asked(t)
 	body := `{"repository":{"full_name":"acme/widgets"}}`
@@ -186,8 +192,12 @@ func TestH43WrongSecretAndSilenceAreAlarms(t *testing.T) {
 		}
 		d.deliver("push", hubtest.Sign("the old one", []byte(body)), body)
 	}
-	if err := d.door.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "secret") {
-		t.Fatalf("no alarm: %v", err)
+	err := d.door.Ready(t.Context())
+	if doubt, ok := errors.AsType[interface {
+		error
+		Degraded() bool
+	}](err); !ok || !doubt.Degraded() || !strings.Contains(err.Error(), "secret") {
+		t.Fatalf("no alarm, or one that stops the server: %v", err)
 	}
 	d.signed("", "push", body)
 	if err := d.door.Ready(t.Context()); err != nil {
@@ -205,6 +215,21 @@ func TestH43WrongSecretAndSilenceAreAlarms(t *testing.T) {
 	d.tick()
 	if got := d.bot.Stats().Unannounced; got != 0 {
 		t.Fatalf("%d after one that was announced", got)
+	}
+}
+
+// What strangers send with bad signatures fills no log: a line at the first, the tenth,
+// the hundredth in a row.
+func TestBadSignaturesFillNoLog(t *testing.T) {
+	d := newDesk(t)
+	var log bytes.Buffer
+	ctx := zerolog.New(&log).WithContext(t.Context())
+	for range 250 {
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/webhook", strings.NewReader(`{}`))
+		d.door.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	if n := strings.Count(log.String(), `"level":"warn"`); n != 3 {
+		t.Fatalf("%d warnings", n)
 	}
 }
 

@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
@@ -84,8 +85,8 @@ func needed() []struct{ name, level, why string } {
 
 // Prove looks whether the App can do its work on a repository: that its key is
 // right, the clock is near GitHub's, it is installed with what it needs, its events
-// come, and the last deliveries were taken. hook is where deliveries should go; "": not
-// looked at.
+// come, and the last deliveries were taken. hook is where deliveries should go; "":
+// wherever they go.
 func Prove(ctx context.Context, cfg Config, hook string) ([]Proof, error) {
 	if err := cfg.access(); err != nil {
 		return nil, err
@@ -111,11 +112,7 @@ func Prove(ctx context.Context, cfg Config, hook string) ([]Proof, error) {
 	if bad != nil {
 		return append(proofs, Proof{"github installation", false, bad.Error(), "install the App on " + cfg.Owner + "/" + cfg.Name}), nil //nolint:nilerr // what went wrong is the finding
 	}
-	proofs = append(proofs, proveRights(found))
-	if hook != "" {
-		proofs = append(proofs, proveHook(ctx, asApp, hook)...)
-	}
-	return proofs, nil
+	return append(proofs, proveRights(found), proveHook(ctx, asApp, hook)), nil
 }
 
 func proveRights(found *github.Installation) Proof {
@@ -134,21 +131,39 @@ func proveRights(found *github.Installation) Proof {
 	if c.rights != nil && !c.rights["workflows"] {
 		detail += "; not workflows: pull requests that change .github/workflows wait"
 	}
+	var deaf []string
+	for _, event := range subscribed() {
+		if !slices.Contains(found.Events, event) {
+			deaf = append(deaf, event)
+		}
+	}
+	if len(deaf) > 0 {
+		detail += "; not subscribed to " + strings.Join(deaf, ", ") + ": such news cost a poll period"
+	}
 	return Proof{"github permissions", true, detail, ""}
 }
 
-// proveHook compares where deliveries go and reads how the last ones were answered.
-func proveHook(ctx context.Context, asApp *github.Client, hook string) []Proof {
+// proveHook compares where deliveries go and reads how the last ones were answered. An
+// App without any delivery proves nothing: GitHub sends one when it is installed.
+func proveHook(ctx context.Context, asApp *github.Client, hook string) Proof {
+	const name = "github webhook"
 	hc, _, err := asApp.Apps.GetHookConfig(ctx)
 	if err != nil {
-		return []Proof{{"github webhook", false, err.Error(), "set the webhook of the App to " + hook}}
+		return Proof{name, false, err.Error(), "set the webhook of the App to where this server's /webhook is reached"}
 	}
-	if hc.GetURL() != hook {
-		return []Proof{{"github webhook", false, "goes to " + hc.GetURL(), "set it to " + hook}}
+	at := hc.GetURL()
+	switch {
+	case at == "":
+		return Proof{name, false, "the App has none", "set it to where this server's /webhook is reached"}
+	case hook != "" && at != hook:
+		return Proof{name, false, "goes to " + at, "set it to " + hook}
 	}
 	list, _, err := asApp.Apps.ListHookDeliveries(ctx, &github.ListCursorOptions{PerPage: 20})
 	if err != nil {
-		return []Proof{{"github webhook", false, err.Error(), "its deliveries cannot be listed"}}
+		return Proof{name, false, err.Error(), "its deliveries cannot be listed"}
+	}
+	if len(list) == 0 {
+		return Proof{name, false, "goes to " + at + ", and nothing was ever delivered", "comment on an issue of the repository, and ask once more"}
 	}
 	bad := 0
 	for _, d := range list {
@@ -156,10 +171,13 @@ func proveHook(ctx context.Context, asApp *github.Client, hook string) []Proof {
 			bad++
 		}
 	}
-	if bad > 0 {
-		return []Proof{{"github webhook", false, fmt.Sprintf("%d of the last %d deliveries were not taken, the newest: %s", bad, len(list), list[0].GetStatus()), "401: the secrets differ; else GitHub cannot reach " + hook}}
+	switch {
+	case bad == 0:
+		return Proof{name, true, fmt.Sprintf("goes to %s, and the last %d deliveries were taken", at, len(list)), ""}
+	case list[0].GetStatusCode() >= 200 && list[0].GetStatusCode() <= 299:
+		return Proof{name, true, fmt.Sprintf("goes to %s; the newest delivery was taken, %d of the last %d were not: what they told was found by the poll", at, bad, len(list)), ""}
 	}
-	return []Proof{{"github webhook", true, fmt.Sprintf("goes to %s, and the last %d deliveries were taken", hook, len(list)), ""}}
+	return Proof{name, false, fmt.Sprintf("%d of the last %d deliveries were not taken, the newest: %s", bad, len(list), list[0].GetStatus()), "401: the secrets differ; else GitHub cannot reach " + at}
 }
 
 func proveToken(ctx context.Context, cfg Config) ([]Proof, error) {

@@ -47,7 +47,7 @@ func (b *Bot) gather(ctx context.Context, c *client, named map[git.Hash]bool) er
 		if halts(errs) {
 			break
 		}
-		runs, err := c.Verdicts(ctx, commit, b.cfg.App)
+		runs, err := c.Verdicts(ctx, commit, b.cfg.Main, b.cfg.App)
 		if err == nil {
 			err = errors.Join(b.cfg.Evidence.Record(ctx, commit, runs), b.nudge(ctx, c, commit, len(runs) > 0))
 		}

@@ -105,3 +105,27 @@ func TestQ36NoRunsYetIsAskedAgain(t *testing.T) {
 	d.tick()
 	wantIn(t, e.told[git.Hash(head)], "ci=success/passed")
 }
+
+// Q14, Q24: a pass is of the commit that it names, and of the branch that it ran for: a
+// run that GitHub shows among those of a commit and that speaks of another one is none,
+// nor is what a workflow ran for a pull request with the same head. Another App's suite
+// is one for the commit, whatever branch it was pushed to first.
+func TestQ14Q24OnlyRunsOfThisCommitOnThisBranch(t *testing.T) {
+	d := newDesk(t)
+	head := d.commit(d.queue.remote, "main", "more")
+	other := d.commit(d.queue.remote, "topic", "another")
+	e := d.awaits(head)
+	d.gh.Ran(d.gh.Report(0, head, "CI / e2e", "success"), "topic")
+	d.gh.Misreport(d.gh.Report(0, other, "lint", "success"), head)
+	d.gh.Report(0, head, "external", "success")
+	d.tick()
+	if got := e.told[git.Hash(head)]; got != "external=success/passed" {
+		t.Fatalf("told %q", got)
+	}
+	d.gh.Ran(d.gh.Report(0, head, "CI / e2e", "failure"), "main")
+	d.pass(time.Minute)
+	d.tick()
+	if got := e.told[git.Hash(head)]; got != "external=success/passed CI / e2e=failure/failed" {
+		t.Fatalf("told %q", got)
+	}
+}

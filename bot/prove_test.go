@@ -35,6 +35,8 @@ func TestProveSaysWhatIsMissing(t *testing.T) {
 	wantIn(t, d.proven(d.cfg), "BAD github permissions: missing: contents (write): landing")
 	d.gh.Grant("contents", "write")
 	wantIn(t, d.proven(d.cfg), "not workflows")
+	d.gh.Subscribe("issue_comment", "push")
+	wantIn(t, d.proven(d.cfg), "ok github permissions: all that is needed", "not subscribed to issues, pull_request,", "cost a poll period")
 	skewed := d.cfg
 	skewed.Now = func() time.Time { return d.clock().Add(5 * time.Minute) }
 	wantIn(t, d.proven(skewed), "BAD github clock: 300 s")
@@ -70,7 +72,14 @@ func TestProveWebhook(t *testing.T) {
 	if p := proof(); p.OK || !strings.Contains(p.Detail, "elsewhere.example") || !strings.Contains(p.Cure, hook.URL) {
 		t.Errorf("another address: %+v", p)
 	}
+	d.gh.Hook("", "s3cr3t")
+	if p := proof(); p.OK || !strings.Contains(p.Detail, "has none") {
+		t.Errorf("no address: %+v", p)
+	}
 	d.gh.Hook(hook.URL, "s3cr3t")
+	if p := proof(); p.OK || !strings.Contains(p.Detail, "nothing was ever delivered") {
+		t.Errorf("never used: %+v", p)
+	}
 	comment()
 	if p := proof(); !p.OK || !strings.Contains(p.Detail, "the last 1 deliveries were taken") {
 		t.Errorf("reached: %+v", p)
@@ -79,6 +88,11 @@ func TestProveWebhook(t *testing.T) {
 	comment()
 	if p := proof(); p.OK || !strings.Contains(p.Detail, "1 of the last 2 deliveries were not taken") || !strings.Contains(p.Cure, "secrets differ") {
 		t.Errorf("another secret: %+v", p)
+	}
+	d.gh.Hook(hook.URL, "s3cr3t")
+	comment()
+	if p := proof(); !p.OK || !strings.Contains(p.Detail, "the newest delivery was taken, 1 of the last 3 were not") {
+		t.Errorf("mended: %+v", p)
 	}
 }
 

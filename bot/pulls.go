@@ -89,7 +89,7 @@ func (b *Bot) settle(ctx context.Context, c *client, number int, named bool) err
 		p.out = out
 		return nil
 	}
-	lacks, err := b.lacks(ctx, c, number, named)
+	lacks, err := b.lacks(ctx, c, number, named, out.State == stateBuilding)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (b *Bot) withdraw(ctx context.Context, number int, p *pull, said Outcome) e
 
 // lacks says why an approved change may not land now, or nothing. What costs
 // requests is looked at once a poll period, and when a webhook named it.
-func (b *Bot) lacks(ctx context.Context, c *client, number int, named bool) (string, error) {
+func (b *Bot) lacks(ctx context.Context, c *client, number int, named, building bool) (string, error) {
 	p := b.mem.Pulls[number]
 	if p.Hold != "" {
 		return p.Hold, nil
@@ -171,7 +171,7 @@ func (b *Bot) lacks(ctx context.Context, c *client, number int, named bool) (str
 	if !named && p.checked.After(now.Add(-b.cfg.Poll)) {
 		return p.gated, nil
 	}
-	missing, err := b.missing(ctx, c, number, p)
+	missing, err := b.missing(ctx, c, number, p, building)
 	if err != nil {
 		return "", err
 	}

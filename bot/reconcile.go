@@ -233,6 +233,7 @@ func (b *Bot) observe(ctx context.Context, c *client) (open map[int]time.Time, e
 			continue // one that cannot be read must not keep the others waiting
 		}
 		open[pr.GetNumber()] = pr.GetUpdatedAt().Time
+		b.recognise(pr.GetBase().GetRepo().GetID())
 		p := b.mem.Pulls[pr.GetNumber()]
 		if p == nil {
 			p = &pull{Fresh: !b.mem.born}
@@ -242,6 +243,12 @@ func (b *Bot) observe(ctx context.Context, c *client) (open map[int]time.Time, e
 	}
 	b.mem.born = false
 	return open, nil
+}
+
+func (b *Bot) recognise(repository int64) {
+	b.statsMu.Lock()
+	defer b.statsMu.Unlock()
+	b.repository = repository
 }
 
 // see notes a pull request as the listing shows it.

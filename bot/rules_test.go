@@ -258,3 +258,41 @@ func TestQ64ClosedWithTheLandedCommit(t *testing.T) {
 		t.Fatalf("a quiet tick made %v", calls)
 	}
 }
+
+// Q14: a run that is listed for the head and names another commit is no pass of it.
+func TestQ14RunOfAnotherCommitIsNoPass(t *testing.T) {
+	d, n, head := asked(t)
+	d.gh.Demand("main", hubtest.Rules{Checks: []string{"ci"}})
+	d.gh.Misreport(d.gh.Report(0, d.commit(d.queue.remote, "old", "older"), "ci", "success"), head)
+	d.gh.Comment(d.alice, n, "/merge")
+	d.tick()
+	d.blocked(n, head, "`ci` has not started")
+}
+
+// Q46, Q47: while it is tested together with others, what is asked of its own head once
+// more vetoes nothing; a hold, a push or a review that is dismissed does.
+func TestQ46Q47OwnCheckVetoesNoSetThatIsBuilt(t *testing.T) {
+	d, n, head := asked(t)
+	d.gh.Demand("main", hubtest.Rules{Checks: []string{"ci"}, Reviews: 1})
+	run := d.gh.Report(0, head, "ci", "success")
+	review := d.gh.Review(d.alice, n, "APPROVED")
+	d.gh.Comment(d.alice, n, "/merge")
+	d.tick()
+	d.wantQueued("pr-1@" + head)
+	d.queue.building = true
+	for _, ends := range []string{"", "failure"} {
+		d.gh.Report(run, head, "ci", ends)
+		d.wakeFor(head)
+		d.tick()
+		d.wantQueued("pr-1@" + head)
+		wantIn(t, d.said(n), "is being checked")
+	}
+	if c := d.gh.Checks(head); c[len(c)-1].Status != "in_progress" {
+		t.Fatalf("check run: %+v", c[len(c)-1])
+	}
+	d.gh.Dismiss(review)
+	d.pass(time.Minute)
+	d.tick()
+	d.queue.building = false
+	d.blocked(n, head, "0 approvals")
+}

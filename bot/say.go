@@ -36,7 +36,7 @@ func (b *Bot) say(ctx context.Context, c *client, number int, text string) error
 			return fmt.Errorf("look the comment up: %w", err)
 		}
 		for _, found := range comments {
-			if c.self(found.GetUser()) && strings.HasSuffix(strings.TrimSpace(found.GetBody()), mark) {
+			if c.self(found.GetUser()) && marked(found.GetBody(), number) {
 				if id = found.GetID(); found.GetBody() == body {
 					return b.effects.Outcome(key, id)
 				}
@@ -56,6 +56,13 @@ func (b *Bot) say(ctx context.Context, c *client, number int, text string) error
 		b.wrote(number, made)
 		return made.GetID(), err
 	})
+}
+
+// marked reports whether a comment of ours is the one of an issue, under whatever name
+// the repository had then.
+func marked(body string, number int) bool {
+	_, mark, found := strings.Cut(body, "<!-- greenward:comment/")
+	return found && strings.HasSuffix(strings.TrimSpace(mark), fmt.Sprintf("/%d -->", number))
 }
 
 // wrote notes when a comment of ours moved a pull request.

@@ -12,6 +12,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -76,16 +77,28 @@ func (d *Door) Stats() DoorStats {
 	return s
 }
 
-// refusedAlarm is how many bad signatures in a row mean that the secret has changed
-// on GitHub and not here.
+// refusedAlarm is how many bad signatures in a row are worth a person's look: the secret
+// may have changed on GitHub and not here. Anybody can send such deliveries, so they are
+// told and counted and stop nothing.
 const refusedAlarm = 10
 
-// Ready alarms when GitHub's signatures are refused one after the other.
+// doubtError tells of signatures that were refused.
+type doubtError struct{ refused int }
+
+func (e doubtError) Error() string {
+	return fmt.Sprintf("the last %d deliveries had a bad signature: if GitHub sent them, its webhook's secret does not equal the one here (greenward doctor asks GitHub); until then news cost a poll period", e.refused)
+}
+
+// Degraded says that the server works on: what no delivery tells is found by the poll.
+func (doubtError) Degraded() bool { return true }
+
+// Ready tells of signatures that are refused one after the other. It never says that
+// the server is not at work: strangers must not be able to bring that about.
 func (d *Door) Ready(context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n := d.stats.Refused; n >= refusedAlarm {
-		return fmt.Errorf("the last %d deliveries had a bad signature: does the webhook's secret on GitHub still equal the one here?", n)
+		return doubtError{n}
 	}
 	return nil
 }
@@ -103,14 +116,20 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	refused := d.stats.Refused
 	d.mu.Unlock()
 	level := zerolog.DebugLevel
-	switch {
-	case outcome == "signature" && refused == refusedAlarm:
-		level = zerolog.ErrorLevel // a person has to look
-	case outcome == "signature":
+	if outcome == "signature" && worthALine(refused) {
 		level = zerolog.WarnLevel
 	}
-	zerolog.Ctx(r.Context()).WithLevel(level).Str("verdict", outcome).Str("delivery", r.Header.Get("X-GitHub-Delivery")).Msg("delivery was answered")
+	zerolog.Ctx(r.Context()).WithLevel(level).Str("verdict", outcome).Str("delivery", r.Header.Get("X-GitHub-Delivery")).Int("refused", refused).Msg("delivery was answered")
 	http.Error(w, outcome, status)
+}
+
+// worthALine thins out what strangers could fill the log with: the first refusal in a
+// row, the tenth, the hundredth and so on.
+func worthALine(refused int) bool {
+	for refused >= 10 && refused%10 == 0 {
+		refused /= 10
+	}
+	return refused == 1
 }
 
 func (d *Door) accept(w http.ResponseWriter, r *http.Request) (int, string) {
@@ -161,6 +180,7 @@ func (d *Door) accept(w http.ResponseWriter, r *http.Request) (int, string) {
 type delivery struct {
 	Action     string `json:"action"`
 	Repository *struct {
+		ID       int64  `json:"id"`
 		FullName string `json:"full_name"`
 	} `json:"repository"`
 	Issue       numbered `json:"issue"`
@@ -194,11 +214,18 @@ func (b *Bot) concerns(event string, d delivery) bool {
 	if event == "issue_comment" && strings.HasSuffix(d.Sender.Login, "[bot]") {
 		return false // no bot is answered, we ourselves least of all
 	}
-	if d.Repository != nil && !strings.EqualFold(d.Repository.FullName, b.cfg.Owner+"/"+b.cfg.Name) {
+	if d.Repository != nil && !strings.EqualFold(d.Repository.FullName, b.cfg.Owner+"/"+b.cfg.Name) && !b.is(d.Repository.ID) {
 		return false
 	}
 	ours := b.cfg.App != 0 && (d.CheckRun.App.ID == b.cfg.App || d.CheckSuite.App.ID == b.cfg.App)
 	return !ours || d.again()
+}
+
+// is reports whether a repository is ours by its id, which it keeps when it is renamed.
+func (b *Bot) is(repository int64) bool {
+	b.statsMu.Lock()
+	defer b.statsMu.Unlock()
+	return repository != 0 && repository == b.repository
 }
 
 // wakeFor says where to look first, no more.
@@ -222,9 +249,10 @@ func (b *Bot) wakeFor(header http.Header, d delivery) {
 // wakes reports whether an event can mean something to do. What is left out here
 // costs a poll period at most.
 func wakes(event string) bool {
-	switch event {
-	case "issues", "issue_comment", "pull_request", "pull_request_review", "push", "status", "check_run", "check_suite", "installation", "installation_repositories", "repository":
-		return true
-	}
-	return false
+	return event == "installation" || event == "installation_repositories" || slices.Contains(subscribed(), event)
+}
+
+// subscribed are the events that the App asks for; those of its installation come anyway.
+func subscribed() []string {
+	return []string{"issues", "issue_comment", "pull_request", "pull_request_review", "push", "status", "check_run", "check_suite", "repository"}
 }

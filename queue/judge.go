@@ -295,8 +295,8 @@ func (l *Lander) clearBuilding() error {
 	return nil
 }
 
-// building are the entries that a lander builds now.
-func (l *Lander) building() ([]string, error) {
+// Building are the entries that a lander builds now.
+func (l *Lander) Building() ([]string, error) {
 	data, err := os.ReadFile(l.buildingPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -240,7 +240,7 @@ func (l *Lander) List(ctx context.Context) (Listing, error) {
 	if err := errors.Join(err, reader.close()); err != nil {
 		return out, err
 	}
-	building, err := reader.building()
+	building, err := reader.Building()
 	if err != nil {
 		return out, err
 	}

@@ -24,6 +24,9 @@ func (c Repo) runs(ctx context.Context, head string) ([]gate.Run, error) {
 	}
 	var list []gate.Run
 	for _, r := range checks {
+		if r.GetHeadSHA() != head {
+			continue // a pass is of the commit that it names, whatever was asked for
+		}
 		one := gate.Run{Name: r.GetName(), App: r.GetApp().GetID(), ID: r.GetID(), Conclusion: r.GetConclusion(), Done: r.GetStatus() == "completed"}
 		if one.Done && one.Conclusion == "skipped" && r.GetCheckSuite().GetID() != 0 {
 			suite, _, err := c.Checks.GetCheckSuite(ctx, c.Owner, c.Name, r.GetCheckSuite().GetID())

@@ -3,6 +3,7 @@ package forge
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/google/go-github/v66/github"
@@ -13,8 +14,10 @@ import (
 
 // Verdicts reads every attempt of every check run on a commit, and every status
 // that it ever got. A commit that GitHub does not have yet has none. What the App
-// itself reports is left out: it would wait for itself.
-func (c Repo) Verdicts(ctx context.Context, commit git.Hash, app int64) ([]verify.Reported, error) {
+// itself reports is left out: it would wait for itself. So is what speaks of another
+// commit, and what GitHub's Actions ran for a pull request whose head is the same commit:
+// that tested a merge, or nothing where drafts are skipped, and not this branch.
+func (c Repo) Verdicts(ctx context.Context, commit git.Hash, branch string, app int64) ([]verify.Reported, error) {
 	checks, resp, err := Listing(func(o github.ListOptions) ([]*github.CheckRun, *github.Response, error) {
 		page, resp, err := c.Checks.ListCheckRunsForRef(ctx, c.Owner, c.Name, string(commit), &github.ListCheckRunsOptions{Filter: new("all"), ListOptions: o})
 		if err != nil {
@@ -28,9 +31,19 @@ func (c Repo) Verdicts(ctx context.Context, commit git.Hash, app int64) ([]verif
 	if err != nil {
 		return nil, fmt.Errorf("list the check runs: %w", err)
 	}
+	elsewhere := map[int64]bool{} // suites that ran for another branch
+	if slices.ContainsFunc(checks, ofActions) {
+		if elsewhere, err = c.elsewhere(ctx, commit, branch); err != nil {
+			return nil, err
+		}
+	}
 	var runs []verify.Reported
 	for _, one := range checks {
-		if one.GetApp().GetID() != app || app == 0 {
+		switch {
+		case app != 0 && one.GetApp().GetID() == app:
+		case one.GetHeadSHA() != string(commit):
+		case ofActions(one) && elsewhere[one.GetCheckSuite().GetID()]:
+		default:
 			runs = append(runs, reportedRun(one))
 		}
 	}
@@ -44,6 +57,31 @@ func (c Repo) Verdicts(ctx context.Context, commit git.Hash, app int64) ([]verif
 		return nil, fmt.Errorf("list the statuses: %w", err)
 	}
 	return append(runs, reportedStatuses(statuses)...), nil
+}
+
+// ofActions reports whether a run is a job of a workflow. Other Apps have one suite for
+// each commit, whatever branches it is on, and test that very commit.
+func ofActions(r *github.CheckRun) bool { return r.GetApp().GetSlug() == "github-actions" }
+
+// elsewhere are the suites on a commit that ran for another branch.
+func (c Repo) elsewhere(ctx context.Context, commit git.Hash, branch string) (map[int64]bool, error) {
+	suites, _, err := Listing(func(o github.ListOptions) ([]*github.CheckSuite, *github.Response, error) {
+		page, resp, err := c.Checks.ListCheckSuitesForRef(ctx, c.Owner, c.Name, string(commit), &github.ListCheckSuiteOptions{ListOptions: o})
+		if err != nil {
+			return nil, resp, err
+		}
+		return page.CheckSuites, resp, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the check suites: %w", err)
+	}
+	list := map[int64]bool{}
+	for _, s := range suites {
+		if at := s.GetHeadBranch(); at != "" && at != branch {
+			list[s.GetID()] = true
+		}
+	}
+	return list, nil
 }
 
 // reportedRun is a check run as the ledger takes it. A run that is not completed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"greenward/agents"
@@ -106,6 +107,13 @@ func (q *botQueue) Outcome(ctx context.Context, name string, head git.Hash) (bot
 	d, known := q.log.Find(git.EntryID(name, head))
 	if at == head && (!known || d.State != journal.Landed) {
 		out := bot.Outcome{State: "waiting"}
+		building, err := q.crew.lander.Building()
+		if err != nil {
+			return bot.Outcome{}, err
+		}
+		if slices.Contains(building, git.EntryID(name, head)) {
+			out.State = "building"
+		}
 		if held := q.crew.exchange.Held(); held != nil {
 			out.Detail = "The queue is held: " + *held
 		}

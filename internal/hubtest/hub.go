@@ -51,6 +51,8 @@ type Check struct {
 	Status, Conclusion, Title, Summary string
 	State                              string
 	Suite                              string // conclusion of its suite
+	Branch                             string // of its suite; set for a job of a workflow
+	Among                              string // the commit that it is listed for, wrongly
 	Text                               string
 	Notes                              int   // annotations
 	App                                int64 // whose it is; 0: another App's
@@ -128,7 +130,8 @@ type Hub struct {
 	rules      map[string]Rules
 	refs       map[string]string // branches whose deletion is watched
 	rights     map[string]string
-	gone       string // "suspended", "deleted": the installation
+	gone       string   // "suspended", "deleted": the installation
+	subscribed []string // to these events
 	faults     []*Fault
 	calls      []string
 	last       int64
@@ -138,6 +141,7 @@ type Hub struct {
 	releases   []Release
 	archived   bool
 	renamed    bool
+	alias      string // its new name
 	dispatched []string
 	codes      map[string]manifest // of Apps that are being made
 	sending    sync.WaitGroup
@@ -153,6 +157,7 @@ func New(tb testing.TB, dir string, host proc.Host, now func() time.Time) *Hub {
 	}
 	h := &Hub{tb: tb, dir: dir, host: host, key: key, now: now, people: map[string]Person{}, last: 1000, token: "installation-1", rules: map[string]Rules{}, refs: map[string]string{}}
 	h.rights = map[string]string{"checks": "write", "contents": "write", "issues": "write", "pull_requests": "write", "statuses": "write", "metadata": "read", "workflows": "write"}
+	h.subscribed = []string{"issues", "issue_comment", "pull_request", "pull_request_review", "push", "check_run", "check_suite", "status", "repository"}
 	h.robot = Person{Login: Slug + "[bot]", Type: "Bot", ID: 777}
 	if h.takes, err = conform.Load(); err != nil {
 		tb.Fatal(err)
@@ -337,6 +342,28 @@ func (h *Hub) Report(id int64, head, name, conclusion string) int64 {
 		run.Status = "in_progress"
 	}
 	return run.ID
+}
+
+// Ran makes a run a job of a workflow that ran for a branch.
+func (h *Hub) Ran(id int64, branch string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.checks {
+		if c.ID == id {
+			c.Branch = branch
+		}
+	}
+}
+
+// Misreport lists a run among those of another commit.
+func (h *Hub) Misreport(id int64, head string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.checks {
+		if c.ID == id {
+			c.Among = head
+		}
+	}
 }
 
 // Status is a commit status that somebody sets: success, failure, error or pending.

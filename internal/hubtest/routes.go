@@ -110,7 +110,7 @@ func (h *Hub) issueJSON(i *issue) object {
 }
 
 func pullJSON(i *issue) object {
-	here := object{"full_name": Owner + "/" + Name}
+	here := object{"id": 1, "full_name": Owner + "/" + Name}
 	head := object{"sha": i.head, "ref": "topic", "repo": nil} // a fork that was deleted
 	if i.branch != "" {
 		head["ref"], head["repo"] = i.branch, here
@@ -138,11 +138,20 @@ func (h *Hub) checkRoutes(route func(string, func(*asked) (int, any))) {
 		list := []object{}
 		for _, c := range h.checks {
 			name := a.URL.Query().Get("check_name")
-			if c.Head == a.PathValue("sha") && c.State == "" && (name == "" || name == c.Name) {
+			if sha := a.PathValue("sha"); (c.Head == sha || c.Among == sha) && c.State == "" && (name == "" || name == c.Name) {
 				list = append(list, checkJSON(c))
 			}
 		}
 		return 200, object{"total_count": len(list), "check_runs": page(a.to, a.Request, list)}
+	})
+	route("GET /R/commits/{sha}/check-suites", func(a *asked) (int, any) {
+		list := []object{}
+		for _, c := range h.checks {
+			if c.Head == a.PathValue("sha") && c.State == "" {
+				list = append(list, object{"id": c.ID, "head_sha": c.Head, "head_branch": c.Branch, "app": object{"id": c.App, "slug": c.slug()}})
+			}
+		}
+		return 200, object{"total_count": len(list), "check_suites": page(a.to, a.Request, list)}
 	})
 	route("POST /R/check-runs", func(a *asked) (int, any) {
 		if a.by.ID != h.robot.ID {
@@ -219,10 +228,21 @@ func (c *Check) fill(body object) {
 	}
 }
 
+// slug is what the App of a run is called.
+func (c *Check) slug() string {
+	switch {
+	case c.App == App:
+		return Slug
+	case c.Branch != "":
+		return "github-actions"
+	}
+	return "another"
+}
+
 func checkJSON(c *Check) object {
 	return object{
 		"id": c.ID, "name": c.Name, "head_sha": c.Head, "external_id": c.External, "status": c.Status,
-		"conclusion": c.Conclusion, "app": object{"id": c.App}, "check_suite": object{"id": c.ID},
+		"conclusion": c.Conclusion, "app": object{"id": c.App, "slug": c.slug()}, "check_suite": object{"id": c.ID},
 		"output": object{"title": c.Title, "summary": c.Summary},
 	}
 }

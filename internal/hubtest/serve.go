@@ -84,6 +84,9 @@ func (h *Hub) handler() http.Handler {
 		now := h.now()
 		fault := h.strike(call, r)
 		renamed := h.renamed
+		if h.alias != "" {
+			r.URL.Path = strings.Replace(r.URL.Path, "/repos/"+Owner+"/"+h.alias+"/", "/repositories/1/", 1)
+		}
 		h.mu.Unlock()
 		defer h.tell()
 		w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
@@ -243,7 +246,7 @@ func (h *Hub) appRoutes(route func(string, func(*asked) (int, any))) {
 		return 200, object{"id": Installation}
 	})
 	route("GET /app/installations/{id}", func(*asked) (int, any) {
-		o := object{"id": Installation, "permissions": h.rights}
+		o := object{"id": Installation, "permissions": h.rights, "events": h.subscribed}
 		switch h.gone {
 		case "suspended":
 			o["suspended_at"] = stamp(h.now())

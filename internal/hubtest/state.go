@@ -94,6 +94,13 @@ func (h *Hub) Rename() {
 	h.renamed = true
 }
 
+// Known says what the repository's new name is: requests under it are answered.
+func (h *Hub) Known(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.alias = name
+}
+
 // forbidden is why GitHub would not let the App do what it asks for, or nil. h.mu is held.
 func (h *Hub) forbidden(a *asked) object {
 	reads := a.Method == "GET" || !strings.HasPrefix(a.URL.Path, "/repos/")
@@ -154,4 +161,11 @@ func (h *Hub) Gone(login string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.people, login)
+}
+
+// Subscribe sets which events the App gets.
+func (h *Hub) Subscribe(events ...string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.subscribed = events
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -20,7 +21,8 @@ type Sample struct {
 	Value  float64
 }
 
-// ready asks every probe; the answer names the parts and why.
+// ready asks every probe; the answer names the parts and why. What is only degraded
+// (its error says so) is told, and leaves the server ready: taking it away would not help.
 func (s *site) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Timeout)
 	defer cancel()
@@ -31,7 +33,11 @@ func (s *site) ready(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(&text, "%s: ok\n", part)
 			return
 		}
-		status = http.StatusServiceUnavailable
+		if d, ok := errors.AsType[degraded](err); ok && d.Degraded() {
+			part += ": degraded"
+		} else {
+			status = http.StatusServiceUnavailable
+		}
 		fmt.Fprintf(&text, "%s: %s\n", part, strings.Join(strings.Fields(err.Error()), " "))
 	}
 	_, err := s.overview(ctx)
@@ -40,6 +46,12 @@ func (s *site) ready(w http.ResponseWriter, r *http.Request) {
 		say(part, s.cfg.Probes[part].Ready(ctx))
 	}
 	s.text(w, r, status, text.String())
+}
+
+// degraded is an error of a part that works on.
+type degraded interface {
+	error
+	Degraded() bool
 }
 
 func (s *site) metrics(w http.ResponseWriter, r *http.Request) {

@@ -53,7 +53,8 @@ type Source interface {
 	Overview(ctx context.Context) (Overview, error)
 }
 
-// Probe says why a part is not ready, or nil.
+// Probe says why a part is not ready, or nil. An error with Degraded() true is told
+// and takes nothing away.
 type Probe interface {
 	Ready(ctx context.Context) error
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -85,6 +86,22 @@ func TestOnlyReading(t *testing.T) {
 		if got := get("GET", path).Code; got != want {
 			t.Errorf("GET %s: %d, want %d", path, got, want)
 		}
+	}
+}
+
+// shaky is a part that works on although something is wrong.
+type shaky struct{}
+
+func (shaky) Ready(context.Context) error { return fmt.Errorf("look: %w", shaky{}) }
+func (shaky) Error() string               { return "bad signatures" }
+func (shaky) Degraded() bool              { return true }
+
+// A part that is only degraded is told and leaves the server ready: whoever is able to
+// degrade it must not be able to take the server away.
+func TestDegradedIsReady(t *testing.T) {
+	get := open(t, &source{}, func(c *Config) { c.Probes = map[string]Probe{"webhook": shaky{}} })
+	if w := get("GET", "/readyz"); w.Code != http.StatusOK || w.Body.String() != "hub: ok\nwebhook: degraded: look: bad signatures\n" {
+		t.Errorf("readyz: %d %q", w.Code, w.Body)
 	}
 }
 
