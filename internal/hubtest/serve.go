@@ -77,16 +77,13 @@ func (h *Hub) handler() http.Handler {
 	mux.HandleFunc("/login/oauth/", h.oauth)
 	mux.HandleFunc("/"+Owner+"/"+Name+".git/", h.serveGit)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.URL.Path = strings.TrimPrefix(r.URL.Path, "/api/v3")
 		h.mu.Lock()
+		r.URL.Path = h.plain(r.URL.Path)
 		call := r.Method + " " + r.URL.Path
 		h.calls = append(h.calls, call)
 		now := h.now()
 		fault := h.strike(call, r)
 		renamed := h.renamed
-		if h.alias != "" {
-			r.URL.Path = strings.Replace(r.URL.Path, "/repos/"+Owner+"/"+h.alias+"/", "/repositories/1/", 1)
-		}
 		h.mu.Unlock()
 		defer h.tell()
 		w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
@@ -108,6 +105,16 @@ func (h *Hub) handler() http.Handler {
 		}
 		h.spoil(w, r, mux, *fault, now)
 	})
+}
+
+// plain is a path without an Enterprise server's prefix and without the new name of a
+// repository that was renamed. h.mu is held.
+func (h *Hub) plain(path string) string {
+	path = strings.TrimPrefix(path, "/api/v3")
+	if h.alias == "" {
+		return path
+	}
+	return strings.Replace(path, "/repos/"+Owner+"/"+h.alias+"/", "/repositories/1/", 1)
 }
 
 func (h *Hub) tell() {
