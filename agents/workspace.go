@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
 	"greenward/internal/git"
 	"greenward/internal/proc"
@@ -254,16 +256,21 @@ func (w *Workspaces) Sweep(ctx context.Context) ([]git.Ref, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list workspaces: %w", err)
 	}
-	var saved []git.Ref
-	var faults []error
-	for _, register := range registers {
-		refs, err := w.sweepOne(ctx, register[:len(register)-len(".owner")])
-		saved = append(saved, refs...)
-		if err != nil && !errors.Is(err, ErrBusy) {
-			faults = append(faults, fmt.Errorf("sweep workspace %q: %w", register, err))
-		}
+	const atOnce = 8 // each is a few gits, one after the other
+	saved, faults := make([][]git.Ref, len(registers)), make([]error, len(registers))
+	var all errgroup.Group
+	all.SetLimit(atOnce)
+	for i, register := range registers {
+		all.Go(func() error {
+			refs, err := w.sweepOne(ctx, register[:len(register)-len(".owner")])
+			if saved[i] = refs; err != nil && !errors.Is(err, ErrBusy) {
+				faults[i] = fmt.Errorf("sweep workspace %q: %w", register, err)
+			}
+			return nil // the others go on
+		})
 	}
-	return saved, errors.Join(faults...)
+	_ = all.Wait() // faults has them
+	return slices.Concat(saved...), errors.Join(faults...)
 }
 
 func (w *Workspaces) sweepOne(ctx context.Context, base string) ([]git.Ref, error) {

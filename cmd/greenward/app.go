@@ -34,6 +34,10 @@ type app struct {
 	host           proc.Host
 	now            func() time.Time
 
+	// ownMounts begins this program anew with mounts that end with it; nil: what it
+	// mounts is taken away by its next start where it is killed.
+	ownMounts func() error
+
 	key git.Credential // to enter the remote over HTTP with; nil: as the user's own git does
 
 	dir, config, remote string
@@ -47,6 +51,7 @@ type command struct {
 	args    string // after the name, for the usage line
 	summary string
 	example string
+	mounts  bool // it makes workspaces, which may be mounts
 	run     func(a *app, fs *flag.FlagSet) func(ctx context.Context, args []string) error
 }
 
@@ -129,6 +134,13 @@ func (a *app) dispatch(ctx context.Context, args []string) error {
 	}
 	if a.verbose {
 		ctx = zerolog.Ctx(ctx).Level(zerolog.InfoLevel).WithContext(ctx)
+	}
+	if cmd.mounts && a.ownMounts != nil {
+		if err := a.ownMounts(); err != nil && !errors.Is(err, proc.ErrNoOverlay) {
+			return err
+		} else if err != nil {
+			zerolog.Ctx(ctx).Info().Err(err).Msg("mounts of a killed run stay until the next")
+		}
 	}
 	return act(ctx, positional)
 }

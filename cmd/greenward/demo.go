@@ -32,7 +32,7 @@ const demoFile = "demo.txt"
 
 func demoCommand() command {
 	return command{
-		name: "demo", summary: "the whole thing on a sample repository: no key, no network",
+		name: "demo", mounts: true, summary: "the whole thing on a sample repository: no key, no network",
 		example: "greenward demo\ngreenward demo --dir /tmp/d --workers 4 --json",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 			var o demoOptions

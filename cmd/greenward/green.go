@@ -48,7 +48,7 @@ func greenCommands() []command {
 
 func snapshotCommand() command {
 	return command{
-		name: "green snapshot", summary: "one green cycle now; --watch by the schedule", example: "greenward green snapshot\ngreenward -C /srv/hub.git green snapshot --watch --json",
+		name: "green snapshot", mounts: true, summary: "one green cycle now; --watch by the schedule", example: "greenward green snapshot\ngreenward -C /srv/hub.git green snapshot --watch --json",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 			watch := fs.Bool("watch", false, "go on by green.schedule until interrupted")
 			name := fs.String("model", "", "the `MODEL` of the fixup agent (default: the policy's)")

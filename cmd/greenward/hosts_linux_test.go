@@ -127,7 +127,7 @@ func TestS2ThreeHostsAPartitionAndAHostLost(t *testing.T) {
 	}
 	far := map[string]*process{}
 	for _, name := range n.hosts[1:] {
-		far[name] = p.start(n, name, p.host.With("GREENWARD_HUB_TOKEN="+name+":w-token", "XDG_CACHE_HOME="+unmount(t, t.TempDir())),
+		far[name] = p.start(n, name, p.host.With("GREENWARD_HUB_TOKEN="+name+":w-token", "XDG_CACHE_HOME="+unmounted(t, t.TempDir())),
 			p.program, "work", "--hub", "http://10.77.0.1:8080/hub.git", "--workers", "2", "--model", "scripted")
 	}
 	gittest.Commit(t, p.hub, "main", "goal: "+run+"\n\nRun: "+run, map[string]string{"tasks/" + run + "/GOAL.md": "# Goal\n\n" + killGoal + "\n"})

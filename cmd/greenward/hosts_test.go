@@ -74,7 +74,7 @@ func TestS2HostsReachTheGoalOverHTTP(t *testing.T) {
 	quiet := p.host.With("GREENWARD_WORKER_TOKEN=w-token", "OPENAI_BASE_URL=", "OPENAI_API_KEY=")
 	server := p.process(quiet, "-C", p.hub, "serve", "--listen", address)
 	far := func(name string) *process {
-		host := p.host.With("GREENWARD_HUB_TOKEN="+name+":w-token", "XDG_CACHE_HOME="+unmount(t, t.TempDir()))
+		host := p.host.With("GREENWARD_HUB_TOKEN="+name+":w-token", "XDG_CACHE_HOME="+unmounted(t, t.TempDir()))
 		for {
 			one := p.process(host, "work", "--hub", "http://"+address+"/hub.git", "--workers", "3")
 			for {

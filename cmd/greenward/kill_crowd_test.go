@@ -102,6 +102,20 @@ func (c *throng) begin() *process {
 	return c.process(c.host, "-C", c.hub, "run", "--workers", strconv.Itoa(c.agents), killGoal)
 }
 
+// seen is the hub's path as a run sees it, which has mounts of its own.
+func (c *throng) seen(run *process) string {
+	return filepath.Join("/proc", strconv.Itoa(run.Pid()), "root", c.hub)
+}
+
+// unmounted fails where something is mounted below the hub.
+func (c *throng) unmounted(when string) {
+	c.Helper()
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil || strings.Contains(string(mounts), c.hub) {
+		c.Errorf("%s something is mounted below the hub (%v)", when, err)
+	}
+}
+
 // working are the processes of agents that a run has started and that live.
 func (c *throng) working(run *process) []int {
 	c.Helper()
@@ -210,7 +224,7 @@ func TestA01CrowdKilled(t *testing.T) {
 	c := newThrong(t, crowd)
 	first := c.begin()
 	c.until(first, "work of every agent", func() (int, int) {
-		made, err := filepath.Glob(filepath.Join(c.hub, "greenward", "work", "*", "*", "out", "*.txt"))
+		made, err := filepath.Glob(filepath.Join(c.seen(first), "greenward", "work", "*", "*", "out", "*.txt"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,6 +248,7 @@ func TestA01CrowdKilled(t *testing.T) {
 	})
 	first.Kill()
 	<-first.ended
+	c.unmounted("when a run was killed")
 	if err := syscall.Flock(int(c.gate.Fd()), syscall.LOCK_UN); err != nil {
 		t.Fatal(err)
 	}
@@ -244,10 +259,7 @@ func TestA01CrowdKilled(t *testing.T) {
 	if files, bytes := c.workBytes(); files > 0 {
 		t.Errorf("%d files of %d bytes are left of workspaces", files, bytes)
 	}
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil || strings.Contains(string(mounts), c.hub) {
-		t.Errorf("still mounted below the hub (%v)", err)
-	}
+	c.unmounted("at the end")
 	t.Logf("%d agents, %d of them and the harness killed, %d rescued", crowd, len(killed), len(strings.Fields(gittest.Git(t, c.hub, "for-each-ref", "--format=x", "refs/greenward/rescue/"))))
 }
 

@@ -117,7 +117,7 @@ func (g *greenKill) check(hub string, s stage, label, want string) {
 
 func (g *greenKill) copyOf(hub string) string {
 	g.Helper()
-	to := filepath.Join(unmount(g.T, g.TempDir()), "hub.git")
+	to := filepath.Join(unmounted(g.T, g.TempDir()), "hub.git")
 	if err := os.CopyFS(to, os.DirFS(hub)); err != nil {
 		g.Fatal(err)
 	}

@@ -163,7 +163,7 @@ func newKillPlace(t *testing.T) *killPlace {
 func newKillPlaceWith(t *testing.T, script modeltest.Func) *killPlace {
 	t.Helper()
 	p := &killPlace{T: t, hub: gittest.Bare(t), program: filepath.Join(t.TempDir(), "greenward")}
-	unmount(t, p.hub)
+	unmounted(t, p.hub)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -271,11 +271,14 @@ func (p *killPlace) holds() {
 	}
 }
 
-// unmount takes away, before the directory goes, what a killed program left mounted
-// in it: it stays until the next one starts there.
-func unmount(t *testing.T, dir string) string {
+// unmounted sees to it that no program left anything mounted in a directory, killed
+// or not, before it goes.
+func unmounted(t *testing.T, dir string) string {
 	t.Helper()
 	t.Cleanup(func() {
+		if mounts, err := os.ReadFile("/proc/self/mounts"); err == nil && strings.Contains(string(mounts), " "+dir) {
+			t.Errorf("mounts are left below %s:\n%s", dir, mounts)
+		}
 		if err := proc.UnmountBelow(dir); err != nil {
 			t.Error(err)
 		}

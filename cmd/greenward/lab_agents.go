@@ -16,7 +16,7 @@ import (
 
 func labAgentsCommand() command {
 	return command{
-		name: "lab agents", summary: "measure what many agents cost this machine: workspaces, shells, loops",
+		name: "lab agents", mounts: true, summary: "measure what many agents cost this machine: workspaces, shells, loops",
 		example: "greenward lab agents --agents 300\ngreenward lab agents --agents 20 --files 500 --mib 10 --json",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 			c := &crowd.Crowd{}

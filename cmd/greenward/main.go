@@ -22,7 +22,8 @@ func start() int {
 	defer stop()
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, now: time.Now,
-		host: crashing(proc.NewHost(os.Environ())),
+		host:      crashing(proc.NewHost(os.Environ())),
+		ownMounts: func() error { return proc.OwnMounts(os.Args, os.Environ()) },
 	}
 	go func() {
 		<-ctx.Done()

@@ -19,7 +19,7 @@ import (
 
 func runCommand() command {
 	return command{
-		name: "run", args: "GOAL | -f FILE", summary: "pursue a goal to its end; again on an unfinished goal goes on with it",
+		name: "run", mounts: true, args: "GOAL | -f FILE", summary: "pursue a goal to its end; again on an unfinished goal goes on with it",
 		example: "OPENAI_BASE_URL=http://127.0.0.1:8000/v1 OPENAI_API_KEY=… greenward run --model qwen3-coder --workers 16 'port the parser to Go'\ngreenward run -f goal.md --until 18:00",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 			var o runOptions

@@ -20,7 +20,7 @@ import (
 
 func serveCommand() command {
 	return command{
-		name: "serve", summary: "GitHub App, lander, schedule, runs, dashboard and metrics in one process",
+		name: "serve", mounts: true, summary: "GitHub App, lander, schedule, runs, dashboard and metrics in one process",
 		example: "greenward -C /srv/hub.git serve --listen 127.0.0.1:8080\nGREENWARD_GITHUB_TOKEN=… GREENWARD_WEBHOOK_SECRET=… greenward serve --github acme/widgets",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 			var o serveOptions

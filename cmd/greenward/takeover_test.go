@@ -29,7 +29,7 @@ func TestTakeoverFromAMirrorOfTheHub(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next := filepath.Join(unmount(t, t.TempDir()), "hub.git")
+		next := filepath.Join(unmounted(t, t.TempDir()), "hub.git")
 		gittest.Git(t, p.hub, "clone", "-q", "--mirror", p.hub, next)
 		gittest.Git(t, next, "config", "--remove-section", "remote.origin")
 		if err := os.RemoveAll(p.hub); err != nil {

@@ -20,7 +20,7 @@ import (
 
 func workCommand() command {
 	return command{
-		name: "work", args: "--hub URL", summary: "more workers for the open tasks of a hub, from this or another host",
+		name: "work", mounts: true, args: "--hub URL", summary: "more workers for the open tasks of a hub, from this or another host",
 		example: "greenward work --hub /srv/hub.git --workers 8 --model qwen3-coder\nGREENWARD_HUB_TOKEN=build-7:… greenward work --hub https://hub.example.com/hub.git\ngreenward work --hub ssh://git@hub.example.com/srv/hub.git",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 			hub := fs.String("hub", "", "the hub's `URL` or directory (default: that of -C)")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,6 +66,60 @@ func TryOverlay(dir string) (err error) {
 		return fmt.Errorf("try overlayfs: %w: a change reached what lies below (%q, %w)", ErrNoOverlay, kept, err)
 	}
 	return nil
+}
+
+// mountsKey is the variable that names the view of the mounted file systems that
+// this program was started anew in.
+const mountsKey = "GREENWARD_MOUNTS"
+
+// OwnMounts starts this program anew, in the same process, with a view of the mounted
+// file systems of its own: what it mounts nobody else sees, and it is gone with the
+// last process of this one, however that ends. It returns nil where that is so
+// already, ErrNoOverlay where it cannot be, with the reason; another error is one
+// after which this process must not go on. Else it does not return. It is for the
+// very beginning: nothing that this process has open is kept.
+func OwnMounts(args, environ []string) error {
+	mine := view()
+	if mine == "" || slices.Contains(environ, mine) {
+		return nil
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("begin anew with mounts of its own: %w", err)
+	}
+	tried := make(chan error)
+	go func() {
+		runtime.LockOSThread() // it ends with this goroutine, and its view with it
+		tried <- ownView()
+	}()
+	if err := <-tried; err != nil {
+		return fmt.Errorf("have mounts of its own: %w: %w", ErrNoOverlay, err)
+	}
+	// From here on the view is of this thread alone, until the program begins anew on it.
+	runtime.LockOSThread()
+	if err := ownView(); err != nil {
+		return fmt.Errorf("have mounts of its own: %w", err)
+	}
+	environ = slices.DeleteFunc(slices.Clone(environ), func(pair string) bool { return strings.HasPrefix(pair, mountsKey+"=") })
+	return fmt.Errorf("begin anew with mounts of its own: %w", syscall.Exec(program, args, append(environ, view())))
+}
+
+// view names the view that this thread has; "": the kernel does not tell.
+func view() string {
+	name, err := os.Readlink("/proc/thread-self/ns/mnt")
+	if err != nil {
+		return ""
+	}
+	return mountsKey + "=" + name
+}
+
+// ownView gives this thread a view of its own: what the machine mounts is still seen
+// there, and nothing of what is mounted there is seen elsewhere.
+func ownView() error {
+	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
+		return err
+	}
+	return syscall.Mount("", "/", "", syscall.MS_SLAVE|syscall.MS_REC, "")
 }
 
 // tryPrefix begins the directory of a trial; the process that makes it follows.

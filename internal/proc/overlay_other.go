@@ -13,6 +13,9 @@ func Overlay(string, string, string, string) error { return ErrNoOverlay }
 // TryOverlay says that there is none.
 func TryOverlay(string) error { return ErrNoOverlay }
 
+// OwnMounts has nothing to do: there are no mounts.
+func OwnMounts([]string, []string) error { return nil }
+
 // Mounted is false.
 func Mounted(string) bool { return false }
 
