@@ -19,7 +19,8 @@ func (p *Pool) healthy(board agents.Board) ([]agents.Task, error) {
 		return ready, nil
 	}
 	states := map[string]health.State{}
-	var out []agents.Task
+	var out, meeting []agents.Task
+	var busy map[string][]string // paths of the tasks at work, by run
 	for _, task := range ready {
 		run := agents.RunOf(task.ID)
 		s, known := states[run]
@@ -41,11 +42,49 @@ func (p *Pool) healthy(board agents.Board) ([]agents.Task, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !waits {
-			out = append(out, task)
+		if waits {
+			continue
+		}
+		if s.Apart() && busy == nil {
+			if busy, err = p.busy(board); err != nil {
+				return nil, err
+			}
+		}
+		if s.Apart() && overlaps(task, busy[run]) {
+			meeting = append(meeting, task)
+			continue
+		}
+		out = append(out, task)
+	}
+	return append(out, meeting...), nil // better to meet than to be idle
+}
+
+// busy is what the tasks that somebody works on name in paths, by run.
+func (p *Pool) busy(board agents.Board) (map[string][]string, error) {
+	held, err := p.Claims.List()
+	if err != nil {
+		return nil, err
+	}
+	claimed := map[string]bool{}
+	for _, claim := range held {
+		claimed[claim.Task] = !p.Claims.Expired(claim)
+	}
+	paths := map[string][]string{}
+	for _, t := range board.Tasks {
+		if claimed[t.ID] {
+			run := agents.RunOf(t.ID)
+			paths[run] = append(paths[run], t.Paths...)
 		}
 	}
-	return out, nil
+	return paths, nil
+}
+
+// overlaps reports whether a task names one of some paths, or one of them covers what
+// it names.
+func overlaps(task agents.Task, paths []string) bool {
+	return slices.ContainsFunc(paths, func(path string) bool {
+		return task.Names(path) || slices.ContainsFunc(task.Paths, agents.Task{Paths: []string{path}}.Names)
+	})
 }
 
 // spread orders tasks by priority, and those of one priority in another way for each

@@ -2,11 +2,14 @@ package workflows
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"greenward/agents"
+	"greenward/internal/gittest"
+	"greenward/workflows/health"
 )
 
 // Work that was cut short (a hub out of reach, a full disk) is gone on with under
@@ -96,5 +99,56 @@ func TestTasksAreSpreadOverAgents(t *testing.T) {
 	}
 	if len(first) < 10 {
 		t.Errorf("20 agents begin with %d tasks", len(first))
+	}
+}
+
+// While many conflicts are met, what names a file of a task at work comes last, after
+// all that stays apart; where nothing else is left it is taken all the same.
+func TestX5WorkThatStaysApartComesFirst(t *testing.T) {
+	t.Parallel()
+	s := newSpiral(t, 0)
+	files := map[string]string{}
+	for id, paths := range map[string][]string{"a-lexer": {"lex/*.go"}, "b-more-lexer": {"lex/lex.go"}, "c-all-lexer": {"lex"}, "d-parser": {"parse/parse.go"}, "e-anything": nil, "f-hers": {"lex/lex.go"}} {
+		text, err := agents.FormatTask(agents.Task{ID: "run/" + id, Title: id, Paths: paths})
+		if err != nil {
+			t.Fatal(err)
+		}
+		files["tasks/run/"+id+".md"] = string(text)
+	}
+	gittest.Commit(t, s.hub.Dir(), "main", "tasks", files)
+	calm := health.State{}
+	state := calm.Fold(health.Line{State: health.Begun, Signal: health.Conflicts, At: s.now})
+	pool := &Pool{
+		Repo: s.hub.Repo, Main: "refs/heads/main", Run: "run", Size: 8, Claims: s.claims, Boards: &agents.BoardReader{Repo: s.hub.Repo, Run: "run"},
+		Health: func(string) (health.State, error) { return state, nil }, taken: map[string]bool{},
+	}
+	order := func() string {
+		var got []string
+		for {
+			task, _, ok, err := pool.next(t.Context(), "worker")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				return strings.Join(got, " ")
+			}
+			got = append(got, strings.TrimPrefix(task.ID, "run/"))
+		}
+	}
+	if got, want := order(), "a-lexer d-parser e-anything b-more-lexer c-all-lexer f-hers"; got != want {
+		t.Errorf("taken in the order %q, want %q", got, want)
+	}
+	held, err := s.claims.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, claim := range held {
+		if err := s.claims.Release(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state, pool.taken = calm, map[string]bool{}
+	if got, want := order(), "a-lexer b-more-lexer c-all-lexer d-parser e-anything f-hers"; got != want {
+		t.Errorf("a healthy run takes them in the order %q, want %q", got, want)
 	}
 }

@@ -80,7 +80,7 @@ func (a *app) labDesigns(ctx context.Context, o designOptions) error {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // the system clears its temporary files
-	l := &designs.Lab{Params: designs.Default(), Seed: o.seed, Dir: dir, Host: a.host, Now: a.now, Say: a.note}
+	l := &designs.Lab{Params: designs.Default(), Seed: o.seed, Dir: dir, Host: a.host, Now: a.now, Say: a.note, Loop: labLoop}
 	l.Params.Hours = o.hours
 	if o.sweep > 0 {
 		sweep, err := l.Sweep(ctx, o.names, o.sweep)

@@ -23,11 +23,11 @@ const (
 	Duplicate   Signal = "duplicate"              // the same work landed, or was refused, twice
 	HotFile     Signal = "hot-file"               // many meet in one file
 	Megafile    Signal = "megafile"               // a file that work lands in is too long
-	Rework      Signal = "rework"                 // one task is refused again and again
+	Rework      Signal = "rework"                 // one open task is refused again and again
 	Conflicts   Signal = "conflicts"              // their share of all that the queue decided
 	Spiral      Signal = "conflicts-accelerating" // how much that share rose within the window
 	Stale       Signal = "staleness"              // how far behind main work is when it lands
-	Red         Signal = "red-minutes"            // main did not pass
+	Red         Signal = "red-minutes"            // main neither passed nor was repaired
 	Refused     Signal = "refused"                // the gate refused what does not parse, or has conflict markers
 )
 
@@ -50,9 +50,10 @@ const (
 	touchesAsOne = 10 // landings in one file that weigh as much as one conflict there
 )
 
-// Detect measures one run's past up to now. Signals of level zero are left out.
-func Detect(p Past, run string, now time.Time) []Reading {
-	d := &detector{past: p, run: run, from: now.Add(-Window), now: now, found: map[key]*Reading{}}
+// Detect measures what happened in one run in so long a time up to now. Signals of
+// level zero are left out.
+func Detect(p Past, run string, now time.Time, long time.Duration) []Reading {
+	d := &detector{past: p, run: run, from: now.Add(-long), now: now, found: map[key]*Reading{}}
 	d.files()
 	d.refusals()
 	d.rates()
@@ -141,11 +142,15 @@ func (d *detector) files() {
 
 // refusals finds what the queue did not take.
 func (d *detector) refusals() {
+	over := map[string]bool{} // tasks that ended: whatever was refused of them
+	for _, l := range d.past.Landings {
+		over[l.Task] = true
+	}
 	for _, r := range d.past.Refusals {
 		if r.At.Before(d.from) {
 			continue
 		}
-		if r.Task != "" && agents.RunOf(r.Task) == d.run {
+		if r.Task != "" && !over[r.Task] && agents.RunOf(r.Task) == d.run {
 			d.add(Rework, r.Task, 1, r.Task, cmp.Or(r.Rule, r.Reason))
 		}
 		switch {
@@ -163,7 +168,7 @@ func (d *detector) refusals() {
 
 // rates finds how conflicts and staleness go.
 func (d *detector) rates() {
-	middle := d.now.Add(-Window / 2)
+	middle := d.from.Add(d.now.Sub(d.from) / 2)
 	var met, all [2]float64 // older and newer half
 	var paths, tasks []string
 	var behind []int
@@ -209,7 +214,9 @@ func (d *detector) rates() {
 	}
 }
 
-// red counts the minutes from each snapshot that failed to the next that passed.
+// red counts the minutes from each snapshot that failed and was not repaired to the
+// next that passed or was. Main is red most of the time where hundreds work on it; as
+// long as green follows that is no illness.
 func (d *detector) red() {
 	for i, c := range d.past.Colours {
 		if !c.Red {

@@ -32,7 +32,7 @@ func (s *story) refuse(task, reason, rule string, paths ...string) *story {
 }
 
 func (s *story) level(signal Signal, subject string) Reading {
-	for _, r := range Detect(s.Past, "run", s.now) {
+	for _, r := range Detect(s.Past, "run", s.now, Window) {
 		if r.Signal == signal && r.Subject == subject {
 			return r
 		}
@@ -141,6 +141,9 @@ func TestRates(t *testing.T) {
 	work := newStory().refuse("run/x/a", "conflict", "", "f").refuse("run/x/a", "gate", "parse").refuse("run/x/a", "gate", "markers").refuse("other/a", "gate", "deny")
 	work.want(t, Rework, "run/x/a", 3, "run/x")
 	work.want(t, Rework, "other/a", 0, "")
+	work.want(t, Refused, "", 2, "run/x")
+	work.land("run/x/a") // it was given back, or landed at last: nobody can take it apart any more
+	work.want(t, Rework, "run/x/a", 0, "")
 	work.want(t, Refused, "", 2, "run/x")
 }
 

@@ -42,5 +42,5 @@ type Refusal struct {
 // Colour is what a snapshot was found to be.
 type Colour struct {
 	At  time.Time
-	Red bool
+	Red bool // it failed, and green could not be made of it
 }

@@ -177,7 +177,7 @@ func (r *Reader) colours(from time.Time) ([]Colour, error) {
 		r.green, r.seen = tip, nil
 		for _, p := range all {
 			if p.Snapshot != nil && (p.Verdict == "passed" || p.Verdict == "failed") {
-				r.seen = append(r.seen, Colour{At: p.At, Red: p.Verdict == "failed"})
+				r.seen = append(r.seen, Colour{At: p.At, Red: p.Verdict == "failed" && p.State != journal.Promoted})
 			}
 		}
 	}

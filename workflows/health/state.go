@@ -23,7 +23,7 @@ func (s State) Lines() []Line {
 func (s State) reactions(yield func(Line, Reaction) bool) {
 	for _, l := range s.Lines() {
 		for _, r := range ruleOf(l.Signal).ladder[:l.Grade+1] {
-			if !yield(l, r) {
+			if !yield(l, r.do) {
 				return
 			}
 		}
@@ -31,13 +31,17 @@ func (s State) reactions(yield func(Line, Reaction) bool) {
 }
 
 // Workers is how many of size workers take on work: at least one, unless all rests.
+// Signals of one trouble come together, so they do not add up: the slowest counts.
 func (s State) Workers(size int) int {
-	for _, r := range s.reactions {
+	least, slow := size, map[key]int{}
+	for l, r := range s.reactions {
 		if r == Slow {
-			size = max(1, size/2)
+			k := key{l.Signal, l.Subject}
+			slow[k]++
+			least = min(least, max(1, size>>slow[k]))
 		}
 	}
-	return size
+	return least
 }
 
 // Rests reports whether nothing of a task is taken on.
@@ -59,6 +63,17 @@ func (s State) Serial() []string {
 		}
 	}
 	return paths
+}
+
+// Apart reports whether tasks are passed over that name what a task at work names,
+// while there are others.
+func (s State) Apart() bool {
+	for _, r := range s.reactions {
+		if r == Apart {
+			return true
+		}
+	}
+	return false
 }
 
 // IsZero reports whether nothing is done about anything.

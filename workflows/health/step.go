@@ -17,47 +17,70 @@ const (
 	Tell       Reaction = "tell"        // the planner that owns it reads of it
 	Serialise  Reaction = "serialise"   // tasks that name the file are taken on one at a time
 	Decompose  Reaction = "decompose"   // its planner is asked to withdraw the task and write smaller ones
-	Slow       Reaction = "slow"        // half as many workers take on work, each time it is raised
+	Apart      Reaction = "apart"       // tasks that name what a task at work names are passed over while there are others
+	Slow       Reaction = "slow"        // half as many workers take on work, each time it is raised; of several signals the slowest counts
 	PauseSlice Reaction = "pause-slice" // nothing of the slice that owns it all is taken on; nothing where that is the root
 	PauseRun   Reaction = "pause-run"   // nothing is taken on
 )
 
-// rule is when a signal begins and ends, and what is done while it lasts.
+// rung is a reaction and the level from which on it is tried.
+type rung struct {
+	at float64
+	do Reaction
+}
+
+// rule is when a signal begins and ends, and what is done while it lasts. It begins at
+// its first rung.
 type rule struct {
-	high, low float64 // it begins at high and ends below low
-	ladder    []Reaction
-	says      string // to the planner, with LEVEL and SUBJECT in it
+	low    float64 // it ends below
+	ladder []rung  // by rising level
+	count  bool    // the level is a sum over the time looked at, and no share or length
+	says   string  // to the planner, with LEVEL and SUBJECT in it
 }
 
 // ruleOf holds the bounds. Where a source gives one it is named; the others are
 // assumptions that the history of 5,447 commits of a published run of agents does
-// not contradict.
+// not contradict. What costs much is tried only where the signal costs more: to let half
+// of the workers work costs half, so half of all that is handed in has to be in vain
+// first, and a pause wants nearly all of it to be. `greenward lab designs` shows what the
+// whole does to many agents.
 func ruleOf(s Signal) rule {
 	switch s {
 	case Oscillation:
-		return rule{2, 1, []Reaction{Tell, Serialise}, "SUBJECT went back to an earlier content LEVEL times in half an hour: decide which it is to be, write it down, and let one task settle it"}
+		return rule{1, []rung{{2, Tell}, {2, Serialise}}, true, "SUBJECT went back to an earlier content LEVEL times in half an hour: decide which it is to be, write it down, and let one task settle it"}
 	case Revert:
-		return rule{1, 1, []Reaction{Tell}, "SUBJECT was set back to an earlier content by LEVEL landings that do not say so: see whether somebody's work was lost"}
+		return rule{1, []rung{{1, Tell}}, true, "SUBJECT was set back to an earlier content by LEVEL landings that do not say so: see whether somebody's work was lost"}
 	case Duplicate:
-		return rule{2, 1, []Reaction{Tell}, "LEVEL pieces of work were done twice: see which tasks overlap, and withdraw those"}
+		return rule{1, []rung{{2, Tell}}, true, "LEVEL pieces of work were done twice: see which tasks overlap, and withdraw those"}
 	case HotFile: // three conflicts, or many landings
-		return rule{3, 1.5, []Reaction{Serialise, Tell}, "many tasks meet in SUBJECT (LEVEL conflicts and tenths of landings in half an hour); tasks that name it in paths are taken on one at a time: plan work that stays out of it, or have it split"}
+		return rule{1.5, []rung{{3, Serialise}, {3, Tell}}, true, "many tasks meet in SUBJECT (LEVEL conflicts and tenths of landings in half an hour); tasks that name it in paths are taken on one at a time: plan work that stays out of it, or have it split"}
 	case Megafile: // the file that a published run called its worst had 10,000
-		return rule{2000, 1500, []Reaction{Tell, Serialise}, "SUBJECT has LEVEL lines and work goes on in it: have one task split it before others go there"}
+		return rule{1500, []rung{{2000, Tell}, {2000, Serialise}}, false, "SUBJECT has LEVEL lines and work goes on in it: have one task split it before others go there"}
 	case Rework:
-		return rule{3, 1, []Reaction{Decompose, PauseSlice}, "SUBJECT was refused LEVEL times: withdraw it and write smaller tasks that stay apart"}
-	case Conflicts: // 6.5 % of the published run's commits overlapped
-		return rule{0.15, 0.065, []Reaction{Slow, Slow, PauseSlice, PauseRun}, "LEVEL of what was handed in met a conflict; fewer workers take on work until that falls: plan work that stays apart"}
+		return rule{1, []rung{{3, Decompose}, {6, PauseSlice}}, true, "SUBJECT was refused LEVEL times: withdraw it and write smaller tasks that stay apart"}
+	case Conflicts: // 6.5 % of the published run's commits overlapped; the one that spiralled had a conflict for every commit
+		return rule{0.065, []rung{{0.15, Apart}, {0.5, Slow}, {0.67, Slow}, {0.8, PauseSlice}, {0.9, PauseRun}}, false, "LEVEL of what was handed in met a conflict: plan work that stays apart, and name in paths what it touches; from a half on fewer workers take on work until that falls"}
 	case Spiral:
-		return rule{0.15, 0.05, []Reaction{Slow}, "the share of conflicts rose by LEVEL in a quarter of an hour; fewer workers take on work until that falls"}
+		return rule{0.05, []rung{{0.15, Tell}, {0.5, Slow}}, false, "the share of conflicts rose by LEVEL in a quarter of an hour: plan work that stays apart"}
 	case Stale:
-		return rule{100, 50, []Reaction{Tell, Slow}, "one landing in ten is LEVEL commits behind main: write smaller tasks"}
+		return rule{50, []rung{{100, Tell}, {200, Slow}}, false, "one landing in ten is LEVEL commits behind main: write smaller tasks"}
 	case Red: // of 30 minutes
-		return rule{15, 5, []Reaction{Tell, Slow, PauseRun}, "main did not pass for LEVEL of 30 minutes: let what is broken be mended before new work goes there"}
+		return rule{5, []rung{{15, Tell}, {25, Slow}, {29, PauseRun}}, true, "main neither passed nor could be repaired for LEVEL of 30 minutes: let what is broken be mended before new work goes there"}
 	case Refused:
-		return rule{3, 1, []Reaction{Tell}, "LEVEL changes did not parse or had conflict markers and were refused"}
+		return rule{1, []rung{{3, Tell}}, true, "LEVEL changes did not parse or had conflict markers and were refused"}
 	}
 	return rule{}
+}
+
+// begins is the grade at which a signal of that level begins: never a pause.
+func (r rule) begins(level float64) int {
+	grade := 0
+	for i, one := range r.ladder {
+		if one.at > r.ladder[0].at && level >= one.at && !pauses(one.do) {
+			grade = i
+		}
+	}
+	return grade
 }
 
 // signals in the order in which they are told.
@@ -67,16 +90,16 @@ func signals() []Signal {
 
 // Times of the loop.
 const (
-	least    = 5 * time.Minute  // a reaction lasts, so that it does not flutter
-	patience = 10 * time.Minute // before the next grade is tried
-	longest  = 30 * time.Minute // of a pause: what it did not cure by then it will not
+	least   = 5 * time.Minute  // a reaction lasts, so that it does not flutter
+	Recent  = 10 * time.Minute // before the next grade is tried: what happened since has to ask for it
+	longest = 30 * time.Minute // of a pause: what it did not cure by then it will not
 )
 
 // States of a line of the run's log.
 const (
 	Begun  = "begun"
 	Raised = "raised" // the next grade, beside those before
-	Eased  = "eased"  // a pause ended without its signal
+	Eased  = "eased"  // back to the grade before: a pause ended without its signal, or the worst is over
 	Ended  = "ended"  // all that was done about a signal
 )
 
@@ -115,20 +138,25 @@ func (s State) Fold(l Line) State {
 	}
 	switch l.State {
 	case Begun, Raised, Eased:
-		next.held[k] = active{line: l, graded: l.At, spent: s.held[k].spent || l.State == Eased}
+		next.held[k] = active{line: l, graded: l.At, spent: s.held[k].spent || l.State == Eased && pauses(s.held[k].line.Reaction)}
 	case Ended:
 		delete(next.held, k)
 	}
 	return next
 }
 
-// Step decides what changes, given what was measured now. Applied to the State that
-// its lines fold into, with the same readings at the same time, it gives none. A pause
-// that began before a person resumed the run is over; zero: nobody did.
-func (s State) Step(readings []Reading, now, resumed time.Time) []Line {
-	level := map[key]Reading{}
+// Step decides what changes, given what was measured now over the Window, and over
+// the time since Recent alone: a grade rises only where the one before did not help.
+// Applied to the State that its lines fold into, with the same readings at the same
+// time, it gives none. A pause that began before a person resumed the run is over;
+// zero: nobody did.
+func (s State) Step(readings, lately []Reading, now, resumed time.Time) []Line {
+	level, newest := map[key]Reading{}, map[key]float64{}
 	for _, r := range readings {
 		level[key{r.Signal, r.Subject}] = r
+	}
+	for _, r := range lately {
+		newest[key{r.Signal, r.Subject}] = r.Level
 	}
 	for k, a := range s.held {
 		if _, measured := level[k]; !measured {
@@ -137,7 +165,7 @@ func (s State) Step(readings []Reading, now, resumed time.Time) []Line {
 	}
 	var lines []Line
 	for k, r := range level {
-		if l, change := s.decide(k, r, now, resumed); change {
+		if l, change := s.decide(k, r, newest[k], now, resumed); change {
 			lines = append(lines, l)
 		}
 	}
@@ -147,37 +175,47 @@ func (s State) Step(readings []Reading, now, resumed time.Time) []Line {
 	return lines
 }
 
-func (s State) decide(k key, r Reading, now, resumed time.Time) (Line, bool) {
+func (s State) decide(k key, r Reading, lately float64, now, resumed time.Time) (Line, bool) {
 	rule := ruleOf(k.signal)
-	l := Line{Signal: k.signal, Subject: k.subject, Level: r.Level, Bound: rule.high, Owner: r.Owner, Evidence: r.Evidence, At: now}
+	if len(rule.ladder) == 0 {
+		return Line{}, false
+	}
+	if rule.count {
+		lately *= float64(Window) / float64(Recent)
+	}
+	l := Line{Signal: k.signal, Subject: k.subject, Level: r.Level, Bound: rule.ladder[0].at, Owner: r.Owner, Evidence: r.Evidence, At: now}
 	if l.Evidence == nil {
 		l.Evidence = []string{}
 	}
 	a, is := s.held[k]
 	held := now.Sub(a.graded)
+	next := a.line.Grade + 1
 	switch {
-	case len(rule.ladder) == 0:
-		return l, false
-	case !is && r.Level >= rule.high:
-		l.State = Begun
+	case !is && r.Level >= rule.ladder[0].at:
+		l.State, l.Grade = Begun, rule.begins(r.Level)
 	case !is:
 		return l, false
 	case r.Level < rule.low && held >= least:
 		l.State, l.Grade, l.Bound = Ended, a.line.Grade, rule.low
-	case pauses(rule.ladder[a.line.Grade]) && (held >= longest || resumed.After(a.graded)):
+	case pauses(rule.ladder[a.line.Grade].do) && (held >= longest || resumed.After(a.graded)):
 		l.State, l.Grade = Eased, a.line.Grade-1
-	case r.Level >= rule.high && held >= patience && a.line.Grade+1 < len(rule.ladder) && (!a.spent || !pauses(rule.ladder[a.line.Grade+1])):
-		l.State, l.Grade = Raised, a.line.Grade+1
+	case rule.ladder[a.line.Grade].do == Slow && a.line.Grade > 0 && held >= Recent && lately < rule.ladder[a.line.Grade].at/2:
+		l.State, l.Grade = Eased, a.line.Grade-1 // it helped: more of them may work again
+	case held >= Recent && next < len(rule.ladder) && min(r.Level, lately) >= rule.ladder[next].at && (!a.spent || !pauses(rule.ladder[next].do)):
+		l.State, l.Grade = Raised, next
 	default:
 		return l, false
 	}
-	l.Reaction = rule.ladder[l.Grade]
+	if l.State != Ended {
+		l.Bound = rule.ladder[l.Grade].at
+	}
+	l.Reaction = rule.ladder[l.Grade].do
 	l.Says = strings.NewReplacer("LEVEL", strconv.FormatFloat(l.Level, 'g', 3, 64), "SUBJECT", k.subject).Replace(rule.says)
 	switch l.State {
 	case Ended:
 		l.Says = "it is over: " + strings.TrimSpace(string(k.signal)+" "+k.subject)
 	case Eased:
-		l.Says = "the pause is over, work goes on: " + l.Says
+		l.Says = string(rule.ladder[a.line.Grade].do) + " is over, work goes on: " + l.Says
 	}
 	return l, true
 }

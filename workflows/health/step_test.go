@@ -19,6 +19,17 @@ func fold(s State, lines []Line) State {
 	return s
 }
 
+// lately is what the time since Recent shows where all went on as in the whole Window.
+func lately(readings []Reading) []Reading {
+	out := slices.Clone(readings)
+	for i, r := range out {
+		if ruleOf(r.Signal).count {
+			out[i].Level = r.Level * float64(Recent) / float64(Window)
+		}
+	}
+	return out
+}
+
 // drawReadings makes readings with levels around each signal's bounds.
 func drawReadings(t *rapid.T) []Reading {
 	var out []Reading
@@ -27,7 +38,11 @@ func drawReadings(t *rapid.T) []Reading {
 			continue
 		}
 		r := ruleOf(s)
-		level := rapid.SampledFrom([]float64{r.low / 2, r.low, (r.low + r.high) / 2, r.high, 2 * r.high}).Draw(t, "level")
+		levels := []float64{r.low / 2, r.low, (r.low + r.ladder[0].at) / 2}
+		for _, rung := range r.ladder {
+			levels = append(levels, rung.at, 1.1*rung.at)
+		}
+		level := rapid.SampledFrom(levels).Draw(t, "level")
 		subjects := []string{""}
 		switch s {
 		case Oscillation, Revert, HotFile, Megafile:
@@ -52,15 +67,19 @@ func TestReactionsComeAndGo(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "looks") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, "minutes")) * time.Minute)
 			readings := drawReadings(t)
-			lines := s.Step(readings, now, time.Time{})
+			newest := lately(readings)
+			if rapid.Bool().Draw(t, "calm") {
+				newest = nil
+			}
+			lines := s.Step(readings, newest, now, time.Time{})
 			before := s
 			log = append(log, lines...)
 			s = fold(s, lines)
-			if again := s.Step(readings, now, time.Time{}); len(again) > 0 {
+			if again := s.Step(readings, newest, now, time.Time{}); len(again) > 0 {
 				t.Fatalf("decided twice: %+v", again)
 			}
 			for _, l := range lines {
-				check(t, before, l, readings)
+				check(t, before, l, readings, len(newest) > 0)
 			}
 			if w := s.Workers(8); w < 1 || w > 8 {
 				t.Fatalf("%d of 8 workers", w)
@@ -76,7 +95,7 @@ func TestReactionsComeAndGo(t *testing.T) {
 		}
 		for range 10 { // all is well
 			now = now.Add(least)
-			s = fold(s, s.Step(nil, now, time.Time{}))
+			s = fold(s, s.Step(nil, nil, now, time.Time{}))
 		}
 		if !s.IsZero() || s.Workers(8) != 8 || s.Rests("run/two") || len(s.Serial()) > 0 {
 			t.Fatalf("left: %+v", s.Lines())
@@ -84,7 +103,7 @@ func TestReactionsComeAndGo(t *testing.T) {
 	})
 }
 
-func check(t *rapid.T, before State, l Line, readings []Reading) {
+func check(t *rapid.T, before State, l Line, readings []Reading, goesOn bool) {
 	r, level := ruleOf(l.Signal), 0.
 	for _, one := range readings {
 		if one.Signal == l.Signal && one.Subject == l.Subject {
@@ -95,16 +114,17 @@ func check(t *rapid.T, before State, l Line, readings []Reading) {
 	held := l.At.Sub(was.graded)
 	switch l.State {
 	case Begun:
-		if is || level < r.high || l.Grade != 0 {
+		if is || level < r.ladder[0].at || level < r.ladder[l.Grade].at || pauses(l.Reaction) {
 			t.Fatalf("begun at %g: %+v", level, l)
 		}
 	case Raised:
-		if !is || level < r.high || l.Grade != was.line.Grade+1 || held < patience || was.spent && pauses(l.Reaction) {
+		if !is || !goesOn || level < r.ladder[l.Grade].at || l.Grade != was.line.Grade+1 || held < Recent || was.spent && pauses(l.Reaction) {
 			t.Fatalf("raised at %g after %s: %+v", level, held, l)
 		}
 	case Eased:
-		if !is || !pauses(was.line.Reaction) || held < longest || l.Grade != was.line.Grade-1 {
-			t.Fatalf("eased after %s: %+v", held, l)
+		from := was.line.Reaction
+		if !is || l.Grade != was.line.Grade-1 || pauses(from) && held < longest || !pauses(from) && (from != Slow || held < Recent || goesOn && level >= r.ladder[was.line.Grade].at/2) {
+			t.Fatalf("eased at %g after %s: %+v", level, held, l)
 		}
 	case Ended:
 		if !is || level >= r.low || held < least {
@@ -113,7 +133,7 @@ func check(t *rapid.T, before State, l Line, readings []Reading) {
 	default:
 		t.Fatalf("state %q", l.State)
 	}
-	if l.Says == "" || l.Evidence == nil || r.ladder[l.Grade] != l.Reaction {
+	if l.Says == "" || l.Evidence == nil || r.ladder[l.Grade].do != l.Reaction {
 		t.Fatalf("%+v", l)
 	}
 }
@@ -121,8 +141,14 @@ func check(t *rapid.T, before State, l Line, readings []Reading) {
 func TestEverySignalHasARule(t *testing.T) {
 	t.Parallel()
 	for _, s := range signals() {
-		if r := ruleOf(s); r.low > r.high || r.low <= 0 || len(r.ladder) == 0 || pauses(r.ladder[0]) || r.says == "" {
+		r := ruleOf(s)
+		if len(r.ladder) == 0 || r.low > r.ladder[0].at || r.low <= 0 || pauses(r.ladder[0].do) || r.says == "" {
 			t.Errorf("%s: %+v", s, r)
+		}
+		for i, one := range r.ladder[1:] {
+			if one.at < r.ladder[i].at || pauses(one.do) && one.at == r.ladder[i].at {
+				t.Errorf("%s: %s is tried at %g, %s before it at %g: what costs more wants more", s, one.do, one.at, r.ladder[i].do, r.ladder[i].at)
+			}
 		}
 	}
 	if r := ruleOf("weather"); len(r.ladder) > 0 {
@@ -139,34 +165,80 @@ func TestResumeEndsAPause(t *testing.T) {
 	t.Parallel()
 	now, s := start(), State{}
 	red := []Reading{{Signal: Red, Level: 30, Owner: "run"}}
-	for range 3 {
-		s = fold(s, s.Step(red, now, time.Time{}))
-		now = now.Add(patience)
+	for range 4 {
+		s = fold(s, s.Step(red, lately(red), now, time.Time{}))
+		now = now.Add(Recent)
 	}
 	if !s.Rests("run/any") {
 		t.Fatalf("no pause: %+v", s.Lines())
 	}
-	s = fold(s, s.Step(red, now, now.Add(-time.Minute)))
+	s = fold(s, s.Step(red, lately(red), now, now.Add(-time.Minute)))
 	if s.Rests("run/any") {
 		t.Fatal("paused still")
 	}
 	for range 10 {
-		now = now.Add(patience)
-		s = fold(s, s.Step(red, now, time.Time{}))
+		now = now.Add(Recent)
+		s = fold(s, s.Step(red, lately(red), now, time.Time{}))
 	}
 	if s.Rests("run/any") {
 		t.Error("paused again for the same")
 	}
 	now = now.Add(least)
-	if s = fold(s, s.Step(nil, now, time.Time{})); !s.IsZero() {
+	if s = fold(s, s.Step(nil, nil, now, time.Time{})); !s.IsZero() {
 		t.Fatalf("%+v", s.Lines())
 	}
-	for range 3 {
-		s = fold(s, s.Step(red, now, time.Time{}))
-		now = now.Add(patience)
+	for range 4 {
+		s = fold(s, s.Step(red, lately(red), now, time.Time{}))
+		now = now.Add(Recent)
 	}
 	if !s.Rests("run/any") {
 		t.Error("no pause for a new trouble")
+	}
+}
+
+// Where fewer workers helped more may work again, though the half hour still holds
+// what was before; and where they did not help no more than one grade is tried at once.
+func TestX5SlowingIsUndoneWhenItHelped(t *testing.T) {
+	t.Parallel()
+	now := start()
+	at := func(level float64) []Reading { return []Reading{{Signal: Conflicts, Level: level, Owner: "run"}} }
+	s := fold(State{}, State{}.Step(at(0.3), at(0.3), now, time.Time{}))
+	if !s.Apart() || s.Workers(8) != 8 {
+		t.Fatalf("a third of all in vain: %+v", s.Lines())
+	}
+	now = now.Add(Recent)
+	s = fold(s, s.Step(at(0.6), at(0.6), now, time.Time{}))
+	if s.Workers(8) != 4 || s.Rests("run/t") {
+		t.Fatalf("most of all in vain: %+v", s.Lines())
+	}
+	now = now.Add(Recent)
+	s = fold(s, s.Step(at(0.55), at(0.2), now, time.Time{}))
+	if s.Workers(8) != 8 || !s.Apart() {
+		t.Fatalf("it helped: %+v", s.Lines())
+	}
+	if fresh := fold(State{}, State{}.Step(at(0.95), at(0.95), now, time.Time{})); fresh.Rests("run/t") || fresh.Workers(8) != 2 {
+		t.Errorf("begun with a pause: %+v", fresh.Lines())
+	}
+}
+
+// What was long ago raises nothing: only what happened since the last grade does.
+func TestX5OldConflictsRaiseNothing(t *testing.T) {
+	t.Parallel()
+	now := start()
+	high := []Reading{{Signal: Conflicts, Level: 0.95, Owner: "run"}}
+	s := fold(State{}, State{}.Step(high, high, now, time.Time{}))
+	for range 2 {
+		now = now.Add(Recent)
+		if s = fold(s, s.Step(high, nil, now, time.Time{})); s.Rests("run/t") {
+			t.Fatalf("paused for what was before: %+v", s.Lines())
+		}
+	}
+	for range 4 {
+		now = now.Add(Recent)
+		s = fold(s, s.Step(high, high, now, time.Time{}))
+	}
+	if !s.Rests("run/t") {
+		t.Errorf("nothing helped, and no pause: %+v", s.Lines())
 	}
 }
 
@@ -182,11 +254,11 @@ func TestWhatIsDone(t *testing.T) {
 	if s.Workers(8) != 8 || !s.Rests("run/x/t") || !s.Rests("run/x/y/z") || s.Rests("run/xx/t") || s.Rests("run/t") {
 		t.Error("the wrong tasks rest")
 	}
-	s = fold(s, []Line{begun(Conflicts, "", "run", 2), begun(Spiral, "", "run", 0)})
-	if s.Workers(8) != 1 || s.Workers(80) != 10 || s.Rests("run/t") {
+	s = fold(s, []Line{begun(Conflicts, "", "run", 2), begun(Spiral, "", "run", 1)})
+	if s.Workers(8) != 2 || s.Workers(80) != 20 || s.Workers(1) != 1 || s.Rests("run/t") {
 		t.Errorf("%d and %d workers, rests %v: a pause of the root's own slice is none", s.Workers(8), s.Workers(80), s.Rests("run/t"))
 	}
-	if s = fold(s, []Line{begun(Conflicts, "", "run", 3)}); !s.Rests("run/t") {
+	if s = fold(s, []Line{begun(Conflicts, "", "run", 4)}); !s.Rests("run/t") {
 		t.Error("no pause of the run")
 	}
 	if !slices.IsSortedFunc(s.Lines(), func(a, b Line) int {

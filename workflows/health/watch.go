@@ -97,7 +97,7 @@ func (w *Watch) Look(ctx context.Context) ([]Line, error) {
 				return nil, err
 			}
 		}
-		lines := state.Step(Detect(past, w.Log.Run, now), now, resumed)
+		lines := state.Step(Detect(past, w.Log.Run, now, Window), Detect(past, w.Log.Run, now, Recent), now, resumed)
 		if len(lines) == 0 {
 			return nil, nil
 		}

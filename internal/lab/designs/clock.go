@@ -17,11 +17,12 @@ const parked = time.Duration(math.MaxInt64)
 
 // clock runs agents one at a time on virtual time: the same seed gives the same run.
 type clock struct {
-	now   time.Duration
-	queue wakes
-	seq   int
-	err   error // the first of an agent
-	ends  []func()
+	now    time.Duration
+	queue  wakes
+	seq    int
+	others uint64 // agents that are no workers
+	err    error  // the first of an agent
+	ends   []func()
 }
 
 // agent is somebody who acts on the clock.
@@ -60,8 +61,13 @@ func (w *wakes) Pop() any {
 // start sets an agent to work. What it returns before the time is over ends the run
 // if it is an error, and the agent alone if not.
 func (c *clock) start(seed uint64, life func(*agent) error) *agent {
-	c.seq++
-	a := &agent{clock: c, rand: rand.New(rand.NewPCG(seed, uint64(c.seq))), since: -1, spent: map[string]time.Duration{}} //nolint:gosec // a simulation
+	c.others++
+	return c.begin(rand.NewPCG(seed, 1<<32+c.others), life)
+}
+
+// begin sets an agent to work that draws from a stream of its own.
+func (c *clock) begin(stream rand.Source, life func(*agent) error) *agent {
+	a := &agent{clock: c, rand: rand.New(stream), since: -1, spent: map[string]time.Duration{}} //nolint:gosec // a simulation
 	next, stop := iter.Pull(func(yield func(time.Duration) bool) {
 		a.yield = yield
 		if err := life(a); err != nil && !errors.Is(err, errOver) && c.err == nil {

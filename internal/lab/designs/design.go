@@ -1,6 +1,7 @@
 package designs
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -35,7 +36,9 @@ func all() []design {
 
 // worker starts an agent that works for the goal, and whose idleness counts.
 func (w *world) worker(life func(*agent) error) {
-	w.workers = append(w.workers, w.clock.start(w.seed, life))
+	// Workers draw from streams of their own, so that the n-th one's tasks are the same
+	// ones in every design, whoever else is at work.
+	w.workers = append(w.workers, w.clock.begin(rand.NewPCG(w.seed, uint64(len(w.workers)+1)), life)) //nolint:gosec // a simulation
 }
 
 // do is one task from a fresh base to its landing; land brings a change onto main.
@@ -65,6 +68,7 @@ func (w *world) do(a *agent, t *task, land func(change) (bool, error)) error {
 		}
 		if try == w.p.Tries {
 			w.GivenBack++
+			w.gate.givenBack(t)
 			a.spent[onGivenBack] += clean
 			return nil
 		}

@@ -15,7 +15,27 @@ func newLab(t *testing.T) *designs.Lab {
 	t.Helper()
 	p := designs.Default()
 	p.Files, p.Hours = 200, 2
-	return &designs.Lab{Params: p, Seed: 1, Dir: t.TempDir(), Host: gittest.Host(t), Now: time.Now, Say: t.Logf}
+	return &designs.Lab{Params: p, Seed: 1, Dir: t.TempDir(), Host: gittest.Host(t), Now: time.Now, Say: t.Logf, Loop: calm}
+}
+
+// calm is a loop that takes files in which many met one at a time, and lets half of
+// the workers work while every seventh change meets a conflict.
+func calm(workers int) designs.Loop {
+	return func(p designs.Past) designs.Order {
+		o := designs.Order{Workers: workers, Reactions: []string{"calm"}}
+		met := map[string]int{}
+		for _, r := range p.Refusals {
+			for _, path := range r.Paths {
+				if met[path]++; met[path] == 2 {
+					o.Serial = append(o.Serial, path)
+				}
+			}
+		}
+		if 7*len(p.Refusals) > len(p.Landings) {
+			o.Workers = max(1, workers/2)
+		}
+		return o
+	}
 }
 
 func run(t *testing.T, l *designs.Lab, name string, n int, flaw bool) designs.Result {

@@ -44,6 +44,7 @@ func (w *world) watch(repair bool) {
 			if err := w.promote(at, was); err != nil {
 				return err
 			}
+			w.gate.judged(false) // it passed, or was repaired
 			w.vouch(snapshot)
 		}
 	})
@@ -95,11 +96,20 @@ func (w *world) promote(at git.Hash, found map[int]bug) error {
 func (w *world) scan(tree git.Hash) (int, error) {
 	bad := 0
 	for i := range w.p.Files {
-		text, err := w.repo.File(tree, hot(i))
+		e, err := w.repo.Lookup(tree, hot(i))
 		if err != nil {
 			return 0, err
 		}
-		bad += bytes.Count(text, []byte("\nbug "))
+		n, known := w.scanned[e.Hash]
+		if !known {
+			text, err := w.repo.Blob(e.Hash)
+			if err != nil {
+				return 0, err
+			}
+			n = bytes.Count(text, []byte("\nbug "))
+			w.scanned[e.Hash] = n // a content never changes
+		}
+		bad += n
 	}
 	return bad, nil
 }
@@ -178,97 +188,4 @@ func (w *world) vouch(n int) {
 		l.seen = true
 		w.commits[h] = l
 	}
-}
-
-// health closes the loop: it watches conflicts and keeps the number of agents and
-// the work on hot files down while they rise. A nil one does nothing.
-type health struct {
-	clock     *clock
-	limit     float64
-	busy      int
-	line      []*agent
-	files     map[string]int // open tasks that name it
-	landed    int
-	conflicts int
-}
-
-// Above sick conflicts a landing the loop slows down; below well it speeds up again:
-// the published history had 6.5 % of commits with overlapping hunks [T].
-const (
-	sick = 0.15
-	well = 0.065
-)
-
-func (h *health) holds(name string) bool { return h != nil && h.files[name] > 0 }
-
-func (h *health) conflict() {
-	if h != nil {
-		h.conflicts++
-	}
-}
-
-// admit waits until there is room for one more agent at work.
-func (h *health) admit(a *agent) error {
-	if h == nil {
-		return nil
-	}
-	for float64(h.busy) >= h.limit {
-		h.line = append(h.line, a)
-		if err := a.wait(parked); err != nil {
-			return err
-		}
-	}
-	h.busy++
-	return nil
-}
-
-func (h *health) begin(t *task) {
-	if h == nil {
-		return
-	}
-	for _, f := range t.files {
-		h.files[f]++
-	}
-}
-
-func (h *health) end(t *task) {
-	if h == nil {
-		return
-	}
-	for _, f := range t.files {
-		h.files[f]--
-	}
-	h.landed++
-	h.busy--
-	h.call()
-}
-
-func (h *health) call() {
-	if len(h.line) > 0 && float64(h.busy) < h.limit {
-		h.clock.wake(h.line[0], h.clock.now)
-		h.line = h.line[1:]
-	}
-}
-
-// steer looks at the rate of conflicts every so often: down by a fifth, up by one
-// in twenty (AIMD).
-func (h *health) steer(w *world, n int) {
-	w.clock.start(w.seed, func(a *agent) error {
-		for {
-			if err := a.busy(w.p.Turn * 3); err != nil {
-				return err
-			}
-			rate := float64(h.conflicts) / float64(max(1, h.landed))
-			switch {
-			case rate > sick:
-				h.limit = max(1, h.limit*0.8)
-			case rate < well:
-				h.limit = min(float64(n), h.limit+max(1, float64(n)/20))
-			}
-			h.landed, h.conflicts = 0, 0
-			for range h.line {
-				h.call()
-			}
-		}
-	})
 }

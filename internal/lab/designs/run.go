@@ -20,32 +20,34 @@ type Lab struct {
 	Host   proc.Host // required
 	Now    func() time.Time
 	Say    func(format string, args ...any)
+	Loop   func(workers int) Loop // required: the loop of codebase health of one run
 	runs   int
 }
 
 // Result is what came of one design with so many agents.
 type Result struct {
-	Design     string  `json:"design"`
-	Agents     int     `json:"agents"`
-	Flaw       bool    `json:"flaw"` // the design as it was; false: without its known flaw
-	Landed     int     `json:"landed"`
-	Useful     float64 `json:"useful_per_hour"`   // distinct tasks of the goal on main, not broken
-	Verified   float64 `json:"verified_per_hour"` // of these, what green vouches for
-	Conflicts  int     `json:"conflicts"`
-	Lost       int     `json:"lost_races"`
-	GivenBack  int     `json:"given_back"`
-	Duplicates int     `json:"duplicates"`
-	Bugs       int     `json:"bugs"`
-	Caught     int     `json:"caught"` // before they landed
-	Reverts    int     `json:"reverts"`
-	Promotions int     `json:"promotions"`
-	Idle       float64 `json:"idle_share"`
-	Red        float64 `json:"red_share"`
-	GreenRed   float64 `json:"green_red_share"` // by a look at every file of what was promoted
-	Linear     float64 `json:"of_linear"`       // Useful to that of so many times one agent; 0: not measured
-	Limit      string  `json:"limit"`           // what keeps it from linear, as LimitOf has it; empty: not asked for
-	Hot        float64 `json:"hot_share"`       // landings of tasks that touch one of the ten hottest files
-	GitAsked   float64 `json:"git_asked"`       // merges a second of virtual time
+	Design     string   `json:"design"`
+	Agents     int      `json:"agents"`
+	Flaw       bool     `json:"flaw"` // the design as it was; false: without its known flaw
+	Landed     int      `json:"landed"`
+	Useful     float64  `json:"useful_per_hour"`   // distinct tasks of the goal on main, not broken
+	Verified   float64  `json:"verified_per_hour"` // of these, what green vouches for
+	Conflicts  int      `json:"conflicts"`
+	Lost       int      `json:"lost_races"`
+	GivenBack  int      `json:"given_back"`
+	Duplicates int      `json:"duplicates"`
+	Bugs       int      `json:"bugs"`
+	Caught     int      `json:"caught"` // before they landed
+	Reverts    int      `json:"reverts"`
+	Promotions int      `json:"promotions"`
+	Idle       float64  `json:"idle_share"`
+	Red        float64  `json:"red_share"`
+	GreenRed   float64  `json:"green_red_share"` // by a look at every file of what was promoted
+	Linear     float64  `json:"of_linear"`       // Useful to that of so many times one agent; 0: not measured
+	Reactions  []string `json:"reactions"`       // of the loop of codebase health, that were ever begun
+	Limit      string   `json:"limit"`           // what keeps it from linear, as LimitOf has it; empty: not asked for
+	Hot        float64  `json:"hot_share"`       // landings of tasks that touch one of the ten hottest files
+	GitAsked   float64  `json:"git_asked"`       // merges a second of virtual time
 
 	// Time is what the working agents' time went to, as shares that sum to one.
 	Time map[string]float64 `json:"time"`
@@ -93,8 +95,8 @@ func (l *Lab) Run(ctx context.Context, name string, n int, flaw bool) (Result, e
 		return w.Result, fmt.Errorf("make the repository: %w", err)
 	}
 	if d.health || d.tree && !flaw {
-		w.gate = &health{clock: w.clock, limit: float64(n), files: map[string]int{}}
-		w.gate.steer(w, n)
+		w.gate = &keeper{world: w, look: l.Loop(n), order: Order{Workers: n}, files: map[string]int{}}
+		w.clock.start(w.seed, w.gate.keep)
 	}
 	d.begin(w, n)
 	w.watch(d.tree)
@@ -122,7 +124,7 @@ func (l *Lab) world(ctx context.Context, flaw bool) (*world, func(), error) {
 	merger := stage.Merger()
 	w := &world{
 		p: l.Params, clock: &clock{}, repo: stage, seed: l.Seed, now: l.Now, off: !flaw, redFrom: -1, greenRedFrom: -1,
-		epoch: time.Date(2026, 2, 5, 0, 0, 0, 0, time.UTC), commits: map[git.Hash]land{}, bugs: map[int]bug{},
+		epoch: time.Date(2026, 2, 5, 0, 0, 0, 0, time.UTC), commits: map[git.Hash]land{}, bugs: map[int]bug{}, scanned: map[git.Hash]int{},
 		merge: func(in git.MergeInput) (git.Merged, error) { return merger.MergeTree(ctx, in) },
 	}
 	w.store = func() error { return w.flush(ctx) }

@@ -1,6 +1,7 @@
 package designs
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -84,6 +85,7 @@ func (w *world) planned(n int, land func(*agent) func(change) (bool, error)) {
 	planners := int(math.Ceil(float64(n) / float64(w.p.PerPlan)))
 	for p := range planners {
 		var slice desk[*desk[*task]] // workers that want a task
+		owner := fmt.Sprintf("%s/slice-%02d", Run, p)
 		w.clock.start(w.seed, func(a *agent) error {
 			wait := w.p.Plan
 			if p > 0 { // the root cuts its slice off first
@@ -105,14 +107,16 @@ func (w *world) planned(n int, land func(*agent) func(change) (bool, error)) {
 					spare = w.p.PerPlan
 				}
 				spare--
-				d.put(w.clock, w.task(a, true))
+				t := w.task(a, true)
+				t.owner = owner
+				d.put(w.clock, t)
 			}
 		})
 		for range min(w.p.PerPlan, n-p*w.p.PerPlan) {
 			d := &desk[*task]{}
 			w.worker(func(a *agent) error {
 				for {
-					if err := w.gate.admit(a); err != nil {
+					if err := w.gate.admit(a, owner); err != nil {
 						return err
 					}
 					slice.put(w.clock, d)

@@ -33,9 +33,10 @@ type world struct {
 	redFrom      time.Duration // -1: main passes
 	greenRedFrom time.Duration // -1: green passes
 	workers      []*agent
-	broke        int     // landings that brought a bug
-	off          bool    // the design runs without its flaw
-	gate         *health // nil: nobody watches
+	scanned      map[git.Hash]int // bugs by content
+	broke        int              // landings that brought a bug
+	off          bool             // the design runs without its flaw
+	gate         *keeper          // nil: nobody watches
 
 	Result
 }
@@ -43,6 +44,7 @@ type world struct {
 // task is a piece of the goal, or none of it.
 type task struct {
 	id     int
+	owner  string // its planner
 	files  []string
 	useful bool
 	done   bool
@@ -220,7 +222,7 @@ func (w *world) rebase(c change) (head git.Hash, ok bool, err error) {
 	}
 	if len(out.Conflicts) > 0 {
 		w.Conflicts++
-		w.gate.conflict()
+		w.gate.refused(c.land.task, out.Conflicts)
 		return "", false, nil
 	}
 	was, err := w.repo.Commit(c.head)
@@ -250,6 +252,9 @@ func (w *world) move(head git.Hash, l land) error {
 	}
 	w.commits[head] = l
 	w.line = append(w.line, head)
+	if err := w.gate.landed(head, l); err != nil {
+		return err
+	}
 	if err := w.colour(); err != nil || w.repo.Pending() < 400 {
 		return err
 	}
