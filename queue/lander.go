@@ -49,7 +49,8 @@ type Lander struct {
 	// Policy is what changes are landed by instead of the policy on main; nil: that.
 	Policy *config.Config
 
-	Batch int // decisions a transaction; default: MaxBatch
+	Batch int // decisions that are planned and stored together; default: MaxBatch
+	Each  int // decisions a transaction; default: all that were planned together
 
 	// Volatile leaves it to the system when a landing reaches the disk. For experiments.
 	Volatile bool
@@ -81,7 +82,7 @@ type Lander struct {
 	sweeping atomic.Bool
 	sweeper  *git.Mover         // removes branches beside the landings
 	owed     []journal.Decision // whose branches are to be removed
-	owing    int                // transactions since all was tidied
+	owing    atomic.Int64       // transactions that are not tidied yet
 }
 
 // Landing is what one call decided.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,56 +23,156 @@ import (
 const lockAge = 5 * time.Second
 
 // record makes decisions true: the log, main, the claims that end and the heads
-// that are kept move in one transaction, the log first.
+// that are kept move in one transaction, the log first. Where a transaction takes
+// fewer decisions than were planned together there are several, one after the other;
+// their objects are stored together before the first. What a lost race leaves of them
+// is reached by nothing.
 func (l *Lander) record(ctx context.Context, e Record) (Event, error) {
-	for i := range e.Decisions {
-		e.Decisions[i].By = l.By
-	}
-	stale, err := l.stale(e)
+	parts := e.parts(l.Each)
+	logs, err := l.write(parts)
 	if err != nil {
 		return nil, err
 	}
-	if stale {
-		l.pass.raced = true
-		return Raced{}, nil
+	err = l.borrow(ctx, e.Decisions)
+	if err == nil {
+		err = l.stage.Flush(ctx)
 	}
-	updates, err := l.updates(e)
 	if err != nil {
-		return nil, err
-	}
-	if err := l.stage.Flush(ctx); err != nil {
 		return nil, fmt.Errorf("land %d entries: %w", len(e.Decisions), err)
+	}
+	for i, part := range parts {
+		stands, err := l.move(ctx, part, logs[i])
+		if err != nil {
+			return nil, err
+		}
+		if !stands {
+			l.pass.raced = true
+			return Raced{}, nil
+		}
+		if i < len(parts)-1 {
+			if err := l.swept(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := l.log.Refresh(); err != nil {
+		return nil, err
+	}
+	fresh := l.fresh()
+	if fresh && len(l.state.waiting) > 0 {
+		return Recorded{Fresh: true}, l.swept(ctx)
+	}
+	return Recorded{Fresh: fresh}, l.tidied(ctx)
+}
+
+// borrow has the flush wait for what landings bring and others wrote: files, their
+// folders where main was at the change's base, and all commits of a change that is merged.
+func (l *Lander) borrow(ctx context.Context, decisions []journal.Decision) error {
+	for _, d := range decisions {
+		if l.Volatile || d.State != journal.Landed || d.Onto == nil || d.Base == nil {
+			continue
+		}
+		for c, err := range l.stage.History(*d.Landed, *d.Onto) {
+			if err != nil {
+				return err
+			}
+			if err := l.stage.Borrow(c.Hash); err != nil {
+				return err
+			}
+			if len(c.Parents) < 2 {
+				continue
+			}
+			merged, err := l.Hub.RevList(ctx, c.Parents[1:], []git.Hash{*d.Base, l.pass.main})
+			if err != nil {
+				return err
+			}
+			for _, h := range merged {
+				if err := l.stage.Borrow(h); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// parts cuts a record into records of so many decisions; zero: it is not cut.
+func (e Record) parts(each int) []Record {
+	if each == 0 {
+		each = len(e.Decisions)
+	}
+	var parts []Record
+	tip := e.From
+	for some := range slices.Chunk(e.Decisions, each) {
+		part := Record{From: tip, To: tip, Decisions: some}
+		for _, d := range some {
+			if d.State == journal.Landed && d.Onto != nil { // else it landed elsewhere
+				part.To = *d.Landed
+			}
+		}
+		parts, tip = append(parts, part), part.To
+	}
+	return parts
+}
+
+// write collects the log's commits, one a transaction, and gives its moves.
+func (l *Lander) write(parts []Record) ([]git.RefUpdate, error) {
+	logs := make([]git.RefUpdate, len(parts))
+	tip := l.pass.log
+	for i, part := range parts {
+		lines := make([]any, len(part.Decisions))
+		for n := range part.Decisions {
+			part.Decisions[n].By = l.By
+			lines[n] = part.Decisions[n]
+		}
+		var err error
+		if logs[i], err = journal.AppendTo(l.stage.Repo, git.QueueLog, tip, subject(part.Decisions), lines, Committer(l.Now())); err != nil {
+			return nil, err
+		}
+		tip = logs[i].New
+	}
+	return logs, nil
+}
+
+// move is one transaction. It reports whether it stands: something may have moved.
+func (l *Lander) move(ctx context.Context, e Record, log git.RefUpdate) (bool, error) {
+	if stale, err := l.stale(e); err != nil || stale {
+		return false, err
+	}
+	updates, err := l.updates(e, log)
+	if err != nil {
+		return false, err
 	}
 	l.at("record before")
 	err = l.transact(ctx, updates)
 	if race, lost := errors.AsType[*git.RaceError](err); lost {
 		zerolog.Ctx(ctx).Warn().Str("ref", string(race.Ref)).Msg("landing raced, planned again")
-		l.pass.raced = true
-		return Raced{}, nil
+		return false, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("land %d entries: %w", len(e.Decisions), err)
+		return false, fmt.Errorf("land %d entries: %w", len(e.Decisions), err)
 	}
 	l.at("record after")
-	l.pass.main = e.To
+	l.pass.main, l.pass.log = e.To, log.New
 	l.pass.decided = append(l.pass.decided, e.Decisions...)
 	l.tell(ctx, e.Decisions)
-	if err := l.log.Refresh(); err != nil {
-		return nil, err
-	}
-	l.pass.log = l.log.Tip()
-	fresh := l.fresh()
 	l.owed = append(l.owed, e.Decisions...)
-	if l.owing++; fresh && len(l.state.waiting) > 0 && l.owing < maxOwing {
-		l.sweep(ctx)
-		return Recorded{Fresh: true}, nil // tidied beside the next merges
-	}
-	return Recorded{Fresh: fresh}, l.tidied(ctx)
+	l.owing.Add(1)
+	return true, nil
 }
 
 // maxOwing is how many transactions may wait to be tidied: a pass that begins after a
 // crash looks at more than that.
 const maxOwing = maxUnsettled / 2
+
+// swept tidies beside what comes next; it waits where too much is left to be tidied.
+func (l *Lander) swept(ctx context.Context) error {
+	if l.owing.Load() >= maxOwing {
+		return l.tidied(ctx)
+	}
+	l.sweep(ctx)
+	return nil
+}
 
 // sweep tidies what the newest transactions left, all at once, beside what comes
 // next; while that is done, more gathers.
@@ -79,11 +180,14 @@ func (l *Lander) sweep(ctx context.Context) {
 	if !l.sweeping.CompareAndSwap(false, true) {
 		return
 	}
-	decisions, tip := l.owed, l.pass.log
+	decisions, tip, owing := l.owed, l.pass.log, l.owing.Load()
 	l.owed = nil
 	l.tidying.Go(func() error {
 		err := l.tidy(ctx, decisions, tip)
 		l.sweeping.Store(err != nil) // what failed is not to be noted as done by the next one
+		if err == nil {
+			l.owing.Add(-owing)
+		}
 		return err
 	})
 }
@@ -103,7 +207,8 @@ func (l *Lander) tidied(ctx context.Context) error {
 	l.tidying = errgroup.Group{}
 	l.sweeping.Store(false)
 	owed := l.owed
-	l.owed, l.owing = nil, 0
+	l.owed = nil
+	l.owing.Store(0)
 	if err != nil || len(owed) == 0 || ctx.Err() != nil {
 		return err // the next pass does what is left
 	}
@@ -174,19 +279,7 @@ func (l *Lander) stale(e Record) (bool, error) {
 }
 
 // updates are the moves of one transaction, the one that tells the story first.
-func (l *Lander) updates(e Record) ([]git.RefUpdate, error) {
-	lines := make([]any, len(e.Decisions))
-	for i, d := range e.Decisions {
-		lines[i] = d
-	}
-	log, err := journal.Append(l.stage.Repo, git.QueueLog, subject(e.Decisions), lines, Committer(l.Now()))
-	if err != nil {
-		return nil, err
-	}
-	if log.Old != l.pass.log {
-		// Somebody decided since this pass read the log: that the record fails is what is wanted.
-		log.Old = l.pass.log
-	}
+func (l *Lander) updates(e Record, log git.RefUpdate) ([]git.RefUpdate, error) {
 	updates := []git.RefUpdate{log}
 	if e.From != e.To {
 		updates = append(updates, git.RefUpdate{Ref: l.main(), New: e.To, Old: e.From})

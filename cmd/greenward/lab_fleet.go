@@ -61,7 +61,7 @@ func (a *app) labFleet(ctx context.Context, o fleetOptions) error {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // the system clears its temporary files
 	if o.rate > 0 {
-		l := &lab.Land{Source: source, Main: main, Dir: filepath.Clean(dir), Changes: o.changes, Batch: 1, Now: a.now, Say: a.note}
+		l := &lab.Land{Source: source, Main: main, Dir: filepath.Clean(dir), Changes: o.changes, Batches: []int{1}, Now: a.now, Say: a.note}
 		report, err := l.Steady(ctx, o.rate)
 		if err != nil {
 			return err

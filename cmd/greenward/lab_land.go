@@ -6,17 +6,21 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 
 	"greenward/internal/git"
 	"greenward/internal/lab"
 )
 
 type landOptions struct {
-	repo, dir      string
-	changes, batch int
-	same           float64
-	noAudit        bool
-	long           int
+	repo, dir, only string
+	changes         int
+	batches         []int
+	same            float64
+	noAudit         bool
+	long            int
 }
 
 func labLandCommand() command {
@@ -28,7 +32,12 @@ func labLandCommand() command {
 			fs.StringVar(&o.repo, "repo", "", "the `PATH` of the repository to copy; it is only read")
 			fs.StringVar(&o.dir, "dir", "", "keep the copies in `DIR` (default: a temporary directory that is removed)")
 			fs.IntVar(&o.changes, "changes", 2000, "changes to land")
-			fs.IntVar(&o.batch, "batch", 50, "landings a transaction")
+			fs.Func("batch", "landings a transaction; may be repeated (default: 50, then one by one)", func(s string) error {
+				n, err := strconv.Atoi(s)
+				o.batches = append(o.batches, n)
+				return err
+			})
+			fs.StringVar(&o.only, "only", "", "measure only the ways whose names begin with `NAME`")
 			fs.Float64Var(&o.same, "same-file", 0, "`SHARE` of the changes that touch a file another one touches")
 			fs.IntVar(&o.long, "long", 0, "instead: land in rounds of `N` that wait at once, maintain the hub between them, and compare the first with the last")
 			fs.BoolVar(&o.noAudit, "no-audit", false, "do not recompute what was landed")
@@ -36,7 +45,10 @@ func labLandCommand() command {
 				if err := noArgs(args); err != nil {
 					return err
 				}
-				if o.repo == "" || o.changes < 1 || o.batch < 1 || o.long < 0 || o.same < 0 || o.same > 0.5 {
+				if len(o.batches) == 0 {
+					o.batches = []int{50, 1}
+				}
+				if o.repo == "" || o.changes < 1 || slices.Min(o.batches) < 1 || o.long < 0 || o.same < 0 || o.same > 0.5 {
 					return usagef("lab land: --repo, at least one change and a batch, and a --same-file of at most 0.5 are wanted")
 				}
 				return a.labLand(ctx, o)
@@ -63,7 +75,7 @@ func (a *app) labLand(ctx context.Context, o landOptions) error {
 	} else if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	l := &lab.Land{Source: source, Main: main, Dir: dir, Changes: o.changes, Batch: o.batch, SameFile: o.same, Audit: !o.noAudit, Now: a.now, Say: a.note}
+	l := &lab.Land{Source: source, Main: main, Dir: dir, Changes: o.changes, Batches: o.batches, SameFile: o.same, Only: o.only, Audit: !o.noAudit, Now: a.now, Say: a.note}
 	if o.long > 0 {
 		report, err := l.Long(ctx, o.long)
 		if err != nil {
@@ -90,16 +102,26 @@ func (a *app) labLand(ctx context.Context, o landOptions) error {
 }
 
 func showLand(w io.Writer, r lab.LandReport) {
-	line(w, "%d changes in batches of %d on %d files and %d commits; %d touch a file that another one touches", r.Changes, r.Batch, r.Files, r.Commits, r.SameFile)
+	line(w, "%d changes on %d files and %d commits; %d touch a file that another one touches", r.Changes, r.Files, r.Commits, r.SameFile)
+	for i, d := range r.Disk {
+		line(w, "the disk %s: %.2f ms to make a file of 4 KiB, %.2f ms to make it and wait for it, %.2f ms to write over one and wait", [...]string{"before", "after"}[min(i, 1)], d.Make, d.Sync, d.Again)
+	}
+	line(w, "%-42s %5s %-8s %6s %8s %8s %6s  %s", "", "batch", "", "landed", "a second", "CPU each", "syncs", "greenward is")
 	for _, run := range r.Runs {
-		ratio := ""
-		if times, rival := r.Ratios[run.Name]; rival {
-			ratio = fmt.Sprintf("  (greenward: %.2f times)", times)
+		policy, times, syncs := "unsynced", "", "?"
+		if run.Synced {
+			policy = "synced"
 		}
-		if run.Last > 0 && r.Changes >= 10*r.Batch {
-			ratio += fmt.Sprintf("  second tenth %.0f/s, last tenth %.0f/s", run.First, run.Last)
+		if run.Times > 0 {
+			times = fmt.Sprintf("%.2f times as fast", run.Times)
 		}
-		line(w, "%-28s %6d landed %8.2f s %8.0f/s %7.2f ms CPU each%s", run.Name, run.Landed, run.Seconds, run.PerSecond, run.CPU, ratio)
+		if run.Syncs >= 0 {
+			syncs = fmt.Sprintf("%.2f", run.Syncs)
+		}
+		if run.Last > 0 && run.Landed >= 10*run.Batch {
+			times += fmt.Sprintf(" (second tenth %.0f/s, last tenth %.0f/s)", run.First, run.Last)
+		}
+		line(w, "%-42s %5d %-8s %6d %8.0f %5.2f ms %6s  %s", run.Name, run.Batch, policy, run.Landed, run.PerSecond, run.CPU, syncs, strings.TrimSpace(times))
 	}
 	line(w, "merges: %d spliced, %d by the long-lived git, %d by a git each", r.Merges.Spliced, r.Merges.Session, r.Merges.Single)
 	line(w, "audited %d landings, %d wrong; all ways end in one tree: %v", r.Audited, r.Wrong, r.TreeEqual)

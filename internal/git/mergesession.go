@@ -184,7 +184,7 @@ func (k *session) store(r *Repo, h Hash, o object) error {
 	}
 	k.objects++
 	dir := filepath.Join(k.dir, string(h[:2]))
-	if err := storeAt(dir, filepath.Join(dir, string(h[2:])), data, false); err != nil {
+	if err := r.files().Put(dir, string(h[2:]), data, false); err != nil {
 		return fmt.Errorf("write %s aside: %w", h.Short(), err)
 	}
 	return nil

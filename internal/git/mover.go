@@ -61,8 +61,22 @@ func (m *Mover) Transact(ctx context.Context, updates []RefUpdate) error {
 		}
 		return fmt.Errorf("move %s: %w", updates[0].Ref, errors.Join(err, ended))
 	}
+	if !m.Volatile {
+		m.repo.files().Waited(written(updates))
+	}
 	m.repo.host.At("transact after " + string(updates[0].Ref))
 	return nil
+}
+
+// written is how many refs git writes, for each of which it waits.
+func written(updates []RefUpdate) int {
+	n := 0
+	for _, u := range updates {
+		if !u.Assert && !u.New.IsZero() && u.New != u.Old {
+			n++
+		}
+	}
+	return n
 }
 
 func (m *Mover) start(ctx context.Context) error {

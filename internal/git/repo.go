@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"greenward/internal/git/disk"
 	"greenward/internal/proc"
 )
 
@@ -32,6 +33,7 @@ type Repo struct {
 
 	door     *door         // how the remote is entered; nil: as the user's own git does
 	patience time.Duration // most for one exchange with a remote; 0: remoteTime
+	disk     disk.Disk
 	reader
 }
 
@@ -76,6 +78,13 @@ func InitBare(ctx context.Context, dir string, host proc.Host) (*Repo, error) {
 
 // Dir is the absolute git directory.
 func (r *Repo) Dir() string { return r.dir }
+
+// files are the repository's way to the disk.
+func (r *Repo) files() *disk.Disk { return &r.home().disk }
+
+// Syncs is how often the disk was waited for so far by what this process wrote into
+// the repository and by the gits that moved refs for it.
+func (r *Repo) Syncs() int64 { return r.files().Waits() }
 
 // Host is the environment that the repository's commands run in.
 func (r *Repo) Host() proc.Host { return r.host }
@@ -181,6 +190,8 @@ func settings() []string {
 		"merge.renormalize=false", "transfer.fsckObjects=false", "receive.denyCurrentBranch=refuse", "advice.detachedHead=false",
 		// Many processes move refs of one hub: wait for a lock longer than git's 0.1 s before giving up.
 		"core.filesRefLockTimeout=2000", "core.packedRefsTimeout=2000",
+		// Or every object that is named is also looked for as a ref, in 14 places.
+		"core.warnAmbiguousRefs=false",
 	}
 }
 

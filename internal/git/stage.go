@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,6 +49,50 @@ func (r *Repo) Stage() *Stage {
 // Reset forgets what was written and not flushed.
 func (s *Stage) Reset() { s.s.reset() }
 
+// Borrow says that what a commit brings, against its first parent, is to be on the
+// disk after Flush, whoever wrote it: those who push leave that to their system.
+func (s *Stage) Borrow(commit Hash) error {
+	c, err := s.Commit(commit)
+	if err != nil {
+		return err
+	}
+	var before Hash
+	if !c.Parent().IsZero() {
+		if before, err = s.TreeOf(c.Parent()); err != nil {
+			return err
+		}
+	}
+	s.s.borrow(commit)
+	return s.borrowTree(before, c.Tree)
+}
+
+func (s *Stage) borrowTree(from, to Hash) error {
+	if from == to {
+		return nil
+	}
+	s.s.borrow(to)
+	differing, err := s.Differing(from, to)
+	if err != nil {
+		return err
+	}
+	for _, d := range differing {
+		was, is := d[0], d[1]
+		switch is.Mode {
+		case "", ModeSubmodule:
+		case ModeTree:
+			if was.Mode != ModeTree {
+				was.Hash = ""
+			}
+			if err := s.borrowTree(was.Hash, is.Hash); err != nil {
+				return err
+			}
+		default:
+			s.s.borrow(is.Hash)
+		}
+	}
+	return nil
+}
+
 // Pending is how many objects wait for Flush.
 func (s *Stage) Pending() int {
 	order, _ := s.s.all(0)
@@ -58,7 +103,10 @@ func (s *Stage) Pending() int {
 // one by one, many as one pack. No ref may be moved to a collected object before.
 func (s *Stage) Flush(ctx context.Context) error {
 	order, list := s.s.all(0)
-	var err error
+	err := s.syncBorrowed()
+	if err != nil {
+		return fmt.Errorf("wait for what others stored: %w", err)
+	}
 	switch {
 	case len(order) == 0:
 		return nil
@@ -78,6 +126,31 @@ func (s *Stage) Flush(ctx context.Context) error {
 	s.s.stored(order)
 	s.Reset()
 	return nil
+}
+
+// syncBorrowed waits until what was borrowed is on the disk where it lies by itself;
+// a pack was waited for by the git that made it.
+func (s *Stage) syncBorrowed() error {
+	list := s.s.unborrow()
+	if s.Volatile {
+		return nil
+	}
+	var all errgroup.Group
+	all.SetLimit(packFrom)
+	for _, h := range list {
+		name := filepath.Join(s.dir, "objects", string(h[:2]), string(h[2:]))
+		if _, err := os.Stat(name); err != nil {
+			continue
+		}
+		all.Go(func() error {
+			err := s.files().SyncFile(name)
+			if errors.Is(err, os.ErrNotExist) {
+				return nil // maintenance put it into a pack, and waited for that
+			}
+			return err
+		})
+	}
+	return all.Wait()
 }
 
 // flushLoose stores objects one by one. Those of one call wait for the disk
@@ -108,11 +181,11 @@ func (s *Stage) storeLoose(h Hash, o object, sync bool) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", o.kind, err)
 	}
-	return storeAt(dir, name, data, sync)
+	return s.files().Put(dir, string(h[2:]), data, sync)
 }
 
-// flushPack stores objects as one pack. Its index comes last, and is what makes
-// it seen: a pack whose index is there is whole and on the disk. An object that
+// flushPack stores objects as one pack. It and its index have their names only when
+// they are whole and on the disk, and git sees it by both. An object that
 // lies there by itself already is written over: a power cut may have torn it, and
 // git complains of that although a pack has it too.
 func (s *Stage) flushPack(order []Hash, list []object) error {
@@ -138,27 +211,17 @@ func (s *Stage) flushPack(order []Hash, list []object) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, file := range []struct {
-		end  string
-		data []byte
-	}{{".pack", p.Data}, {".idx", p.Index}} {
-		if err := storeAt(dir, filepath.Join(dir, "pack-"+p.Name+file.end), file.data, !s.Volatile); err != nil {
-			return err
-		}
+	var both errgroup.Group // their waits for the disk are one
+	for end, data := range map[string][]byte{".pack": p.Data, ".idx": p.Index} {
+		both.Go(func() error { return s.files().Put(dir, "pack-"+p.Name+end, data, !s.Volatile) })
+	}
+	if err := both.Wait(); err != nil {
+		return err
 	}
 	if s.Volatile {
 		return nil
 	}
-	return syncDir(dir)
-}
-
-// syncDir waits until the names of a directory are on the disk.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return s.files().SyncDir(dir)
 }
 
 // stage holds objects that are not in the repository yet, in the order in which
@@ -167,8 +230,9 @@ type stage struct {
 	mu      sync.Mutex
 	objects map[Hash]object
 	order   []Hash
-	epoch   int  // how often it was emptied
-	empty   bool // the empty tree, which every line of a log has, was stored
+	borrows map[Hash]bool // what others wrote, to be waited for at the next flush
+	epoch   int           // how often it was emptied
+	empty   bool          // the empty tree, which every line of a log has, was stored
 }
 
 // hasEmpty reports whether the empty tree was stored, or waits to be.
@@ -184,6 +248,28 @@ func (s *stage) stored(order []Hash) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.empty = s.empty || slices.Contains(order, EmptyTree)
+}
+
+// borrow notes an object that is not collected here.
+func (s *stage) borrow(h Hash) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ours := s.objects[h]; ours || h == EmptyTree {
+		return
+	}
+	if s.borrows == nil {
+		s.borrows = map[Hash]bool{}
+	}
+	s.borrows[h] = true
+}
+
+// unborrow gives what was borrowed, and forgets it.
+func (s *stage) unborrow() []Hash {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := slices.Collect(maps.Keys(s.borrows))
+	s.borrows = nil
+	return list
 }
 
 func (s *stage) find(h Hash) (object, bool) {
@@ -207,7 +293,7 @@ func (s *stage) add(h Hash, kind plumbing.ObjectType, data []byte) {
 func (s *stage) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.objects, s.order = map[Hash]object{}, nil
+	s.objects, s.order, s.borrows = map[Hash]object{}, nil, nil
 	s.epoch++
 }
 
@@ -234,26 +320,4 @@ func (s *stage) all(n int) ([]Hash, []object) {
 		list[i] = s.objects[h]
 	}
 	return order, list
-}
-
-// storeAt writes a file aside and gives it its name when it is whole.
-func storeAt(dir, name string, data []byte, sync bool) error {
-	f, err := os.CreateTemp(dir, "tmp_obj_")
-	if errors.Is(err, os.ErrNotExist) {
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-			return err
-		}
-		f, err = os.CreateTemp(dir, "tmp_obj_")
-	}
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if sync && err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Chmod(0o444), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return os.Rename(f.Name(), name)
 }

@@ -92,7 +92,7 @@ func (r *Repo) write(kind plumbing.ObjectType, data []byte) (Hash, error) {
 	}
 	file, err := r.deflateLoose(object{kind: kind, data: data})
 	if err == nil {
-		err = storeAt(dir, name, file, false)
+		err = r.files().Put(dir, string(h[2:]), file, false)
 	}
 	if err != nil {
 		return "", fmt.Errorf("write %s %s: %w", kind, h.Short(), err)

@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"greenward/internal/git"
-	"greenward/internal/journal"
 	"greenward/queue"
 )
 
@@ -23,8 +20,9 @@ type Land struct {
 	Main     git.Hash  // required: the commit that main begins at
 	Dir      string    // required: an empty directory for the copies
 	Changes  int       // required
-	Batch    int       // required: landings a transaction
+	Batches  []int     // required: landings a transaction, each measured by itself
 	SameFile float64   // share of changes that touch a file that another one touches, elsewhere in it
+	Only     string    // ways whose names begin so, and no other; empty: all
 	Audit    bool      // recompute what was landed
 	Now      func() time.Time
 	Say      func(format string, args ...any)
@@ -32,16 +30,6 @@ type Land struct {
 	heads  []prepared
 	landed []time.Time // by the run that is measured, where it tells
 }
-
-// way lands the changes on a repository: what it returns does so, and tells how many.
-type way struct {
-	name  string
-	begin begin
-	syncs bool // it waits for the disk
-}
-
-// begin prepares a way of landing on a repository.
-type begin func(context.Context, *git.Repo, *LandReport) (func() (int, error), error)
 
 // prepared is one change of a Land.
 type prepared struct {
@@ -53,26 +41,29 @@ type prepared struct {
 
 // LandReport is what a Land found.
 type LandReport struct {
-	Files     int                `json:"files"`
-	Commits   int                `json:"commits"` // of main's history, before
-	Changes   int                `json:"changes"`
-	Batch     int                `json:"batch"`
-	SameFile  int                `json:"same_file"` // changes whose file another one touches
-	Runs      []LandRun          `json:"runs"`
-	Ratios    map[string]float64 `json:"ratios"` // landings/s of greenward to those of each rival that waits for the disk alike
-	Merges    git.Merges         `json:"merges"` // of the first run
-	Audited   int                `json:"audited"`
-	Wrong     int                `json:"wrong"`      // landings whose tree is not git's
-	TreeEqual bool               `json:"tree_equal"` // all runs over all changes end in one tree
+	Files     int        `json:"files"`
+	Commits   int        `json:"commits"` // of main's history, before
+	Changes   int        `json:"changes"`
+	SameFile  int        `json:"same_file"` // changes whose file another one touches
+	Runs      []LandRun  `json:"runs"`
+	Disk      []Disk     `json:"disk"`   // before the runs and after them
+	Merges    git.Merges `json:"merges"` // of the first run
+	Audited   int        `json:"audited"`
+	Wrong     int        `json:"wrong"`      // landings whose tree is not git's
+	TreeEqual bool       `json:"tree_equal"` // all runs over the same changes end in one tree
 }
 
 // LandRun is one way of landing the changes.
 type LandRun struct {
 	Name      string  `json:"name"`
+	Batch     int     `json:"batch"`  // landings a transaction
+	Synced    bool    `json:"synced"` // it waits until the disk has what it wrote, refs too
 	Landed    int     `json:"landed"`
 	Seconds   float64 `json:"seconds"`
 	PerSecond float64 `json:"per_second"`
-	CPU       float64 `json:"cpu_ms"` // of this process and its children, a landing
+	CPU       float64 `json:"cpu_ms"`          // of this process and its children, a landing
+	Syncs     float64 `json:"syncs"`           // waits for the disk, a landing; -1: not counted
+	Times     float64 `json:"times,omitempty"` // of a rival: how many times as fast greenward was, with the same batch and policy
 
 	// First and Last are landings/s of the second and the last tenth, where a way
 	// tells when each landed. The first tenth reads what history there is.
@@ -84,7 +75,7 @@ type LandRun struct {
 
 // Run prepares, lands in every way, and reports.
 func (l *Land) Run(ctx context.Context) (LandReport, error) {
-	out := LandReport{Changes: l.Changes, Batch: l.Batch, TreeEqual: true, Ratios: map[string]float64{}}
+	out := LandReport{Changes: l.Changes, TreeEqual: true}
 	base, err := l.Source.CloneBare(ctx, filepath.Join(l.Dir, "base.git"), l.Main)
 	if err != nil {
 		return out, err
@@ -93,38 +84,42 @@ func (l *Land) Run(ctx context.Context) (LandReport, error) {
 		return out, fmt.Errorf("prepare changes: %w", err)
 	}
 	l.Say("%d changes prepared on %d files and %d commits", l.Changes, out.Files, out.Commits)
-	ways := []way{
-		{"greenward", l.ours(false), true},
-		{"three processes a change", l.processes(false), true},
-		{"fast-import", l.fastImport(false), true},
-		{"greenward, not synced", l.ours(true), false},
-		{"three processes, not synced", l.processes(true), false},
-		{"fast-import, not synced", l.fastImport(true), false},
+	if err := l.probe(&out); err != nil {
+		return out, err
 	}
-	if out.SameFile > 0 { // fast-import merges nothing
-		ways = slices.DeleteFunc(ways, func(w way) bool { return strings.HasPrefix(w.name, "fast-import") })
-	}
-	ours := map[bool]float64{}
-	for _, w := range ways {
-		run, err := l.measure(ctx, base, w, &out)
+	for n, w := range l.ways() {
+		run, hub, err := l.measure(ctx, base, n, w)
 		if err != nil {
 			return out, fmt.Errorf("land by %s: %w", w.name, err)
 		}
-		l.Say("%s: %.0f landings/s, %.2f ms of CPU each", run.Name, run.PerSecond, run.CPU)
-		out.Runs = append(out.Runs, run)
-		if _, there := ours[w.syncs]; !there {
-			ours[w.syncs] = run.PerSecond
-		} else {
-			out.Ratios[run.Name] = ours[w.syncs] / run.PerSecond
+		l.add(&out, run)
+		if hub == nil {
+			continue
 		}
-		if run.Landed == l.Changes && run.tree != out.Runs[0].tree {
+		if n == 0 {
+			out.Merges = hub.merges
+		}
+		if l.Audit {
+			if err := l.audit(ctx, hub.repo, &out); err != nil {
+				return out, err
+			}
+		}
+	}
+	return out, l.probe(&out)
+}
+
+// add compares a run with those before it.
+func (l *Land) add(out *LandReport, run LandRun) {
+	for _, was := range out.Runs {
+		if was.Landed == run.Landed && was.tree != run.tree {
 			out.TreeEqual = false
 		}
+		if was.Name == ourName && was.Batch == run.Batch && was.Synced == run.Synced {
+			run.Times = was.PerSecond / run.PerSecond
+		}
 	}
-	if l.Audit {
-		return out, l.audit(ctx, &out)
-	}
-	return out, nil
+	out.Runs = append(out.Runs, run)
+	l.Say("%s, %d a transaction, synced %v: %.0f landings/s, %.2f ms of CPU each", run.Name, run.Batch, run.Synced, run.PerSecond, run.CPU)
 }
 
 // prepare makes changes of one file each, all on main.
@@ -259,33 +254,41 @@ func (l *Land) change(stage *git.Stage, p prepared, old []byte, above bool) (hea
 	return head, blob, err
 }
 
-// measure lands on a copy of its own.
-func (l *Land) measure(ctx context.Context, base *git.Repo, w way, out *LandReport) (LandRun, error) {
-	run := LandRun{Name: w.name}
-	dir := filepath.Join(l.Dir, strings.NewReplacer(" ", "-", ",", "").Replace(w.name)+".git")
-	repo, err := base.CloneBare(ctx, dir, l.Main)
+// measure lands on a copy of its own; of the lander it gives the hub, too.
+func (l *Land) measure(ctx context.Context, base *git.Repo, n int, w way) (LandRun, *landedHub, error) {
+	run := LandRun{Name: w.name, Batch: w.batch, Synced: w.synced}
+	repo, err := base.CloneBare(ctx, filepath.Join(l.Dir, fmt.Sprint("way", n, ".git")), l.Main)
 	if err != nil {
-		return run, err
+		return run, nil, err
 	}
-	land, err := w.begin(ctx, repo, out)
+	r := race{l: l, repo: repo, batch: w.batch, synced: w.synced, heads: l.heads[:min(len(l.heads), w.most)]}
+	land, err := w.begin(ctx, &r)
 	if err != nil {
-		return run, err
+		return run, nil, err
 	}
 	began, cpu := l.Now(), cpuTime()
 	if run.Landed, err = land(); err != nil {
-		return run, err
+		return run, nil, err
 	}
 	took := l.Now().Sub(began)
 	run.First, run.Last = tenth(l.landed, 1), tenth(l.landed, 9)
 	l.landed = nil
-	run.Seconds, run.PerSecond = took.Seconds(), float64(run.Landed)/took.Seconds()
-	run.CPU = float64((cpuTime() - cpu).Microseconds()) / 1000 / float64(max(run.Landed, 1))
+	landed := float64(max(run.Landed, 1))
+	run.Seconds, run.PerSecond = took.Seconds(), landed/took.Seconds()
+	run.CPU = float64((cpuTime() - cpu).Microseconds()) / 1000 / landed
+	if run.Syncs = -1; r.syncs != nil {
+		syncs, err := r.syncs()
+		if err != nil {
+			return run, nil, err
+		}
+		run.Syncs = float64(syncs) / landed
+	}
 	tip, err := repo.Resolve("refs/heads/main")
 	if err != nil {
-		return run, err
+		return run, nil, err
 	}
 	run.tree, err = repo.TreeOf(tip)
-	return run, err
+	return run, r.hub, err
 }
 
 // tenth is how many a second landed in the n-th tenth, counted from 0.
@@ -309,42 +312,10 @@ func cpuTime() time.Duration {
 	return total
 }
 
-// ours lands through the queue, from refs as any git client pushes them.
-func (l *Land) ours(volatile bool) func(context.Context, *git.Repo, *LandReport) (func() (int, error), error) {
-	return func(ctx context.Context, repo *git.Repo, out *LandReport) (func() (int, error), error) {
-		if err := l.offer(ctx, repo, l.heads); err != nil {
-			return nil, err
-		}
-		hub := &git.Hub{Repo: repo}
-		lander := &queue.Lander{Hub: hub, Now: l.Now, By: "lab", Batch: l.Batch, Volatile: volatile}
-		return func() (int, error) {
-			landing, err := lander.Once(ctx)
-			if err != nil {
-				return 0, err
-			}
-			landed := 0
-			for _, d := range landing.Entries {
-				if d.State == journal.Landed {
-					landed++
-					l.landed = append(l.landed, d.At)
-				}
-			}
-			if volatile {
-				return landed, nil
-			}
-			out.Merges = lander.Merges()
-			return landed, nil
-		}, nil
-	}
-}
-
-// audit recomputes what the first run landed.
-func (l *Land) audit(ctx context.Context, out *LandReport) error {
-	repo, err := git.Open(ctx, filepath.Join(l.Dir, "greenward.git"), l.Source.Host())
-	if err != nil {
-		return err
-	}
+// audit recomputes what a run landed.
+func (l *Land) audit(ctx context.Context, repo *git.Repo, out *LandReport) error {
 	report, err := queue.Audit(ctx, &git.Hub{Repo: repo}, l.Main, "")
-	out.Audited, out.Wrong = report.Commits, len(report.Mismatches)
+	out.Audited += report.Commits
+	out.Wrong += len(report.Mismatches)
 	return err
 }

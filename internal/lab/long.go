@@ -36,7 +36,7 @@ func (l *Land) Long(ctx context.Context, round int) (LongReport, error) {
 	if err := l.prepare(ctx, repo, &LandReport{}); err != nil {
 		return out, err
 	}
-	lander := &queue.Lander{Hub: &git.Hub{Repo: repo}, Now: l.Now, By: "lab", Batch: l.Batch}
+	lander := &queue.Lander{Hub: &git.Hub{Repo: repo}, Now: l.Now, By: "lab", Batch: l.Batches[0]}
 	var rates []float64
 	for part := range slices.Chunk(l.heads, round) {
 		if err := l.offer(ctx, repo, part); err != nil {
