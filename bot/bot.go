@@ -182,51 +182,69 @@ func (b *Bot) Run(ctx context.Context) error {
 			gap = min(b.cfg.Poll, b.cfg.Pause<<min(try, 12))
 			zerolog.Ctx(ctx).Warn().Err(err).Int("try", try).Dur("wait", gap).Msg("reconcile was put off")
 		}
-		if !pause(ctx, max(gap, b.cooling()), nil) {
-			return nil
-		}
-		if err != nil {
+		if gap = max(gap, b.cooling()); err != nil {
+			if !pause(ctx, gap, nil) {
+				return nil
+			}
 			continue // what woke it is still to be done
 		}
-		if streak++; len(b.wake) == 0 {
-			streak = 0
-		}
-		if !b.rest(ctx) {
+		storm, alive := b.rest(ctx, gap)
+		if !alive {
 			return nil
+		}
+		if streak++; !storm {
+			streak = 0
 		}
 	}
 }
 
-// rest says what is left to say and what became of entries meanwhile. It ends with
-// the poll period or with a wake, and reports whether ctx still lives.
-func (b *Bot) rest(ctx context.Context) bool {
-	until := b.cfg.Now().Add(b.cfg.Poll)
+// rest says what is left to say and what became of entries meanwhile. It ends with the
+// poll period or with a wake, which it hears after the gap, and reports whether one came
+// within the gap, and whether ctx still lives.
+func (b *Bot) rest(ctx context.Context, gap time.Duration) (storm, alive bool) {
+	began := b.cfg.Now()
 	for {
-		left := until.Sub(b.cfg.Now())
+		rested := b.cfg.Now().Sub(began)
+		if rested >= b.cfg.Poll {
+			return false, true
+		}
+		wake, wait := b.wake, b.cfg.Poll-rested
+		if rested < gap {
+			wake, wait = nil, min(wait, gap-rested)
+		}
 		b.mu.Lock()
-		wait := b.waits
+		turn := b.waits
 		b.mu.Unlock()
-		if wait == 0 || wait > left {
-			wait = left
+		say := turn > 0 && turn <= wait
+		if say {
+			wait = turn
 		}
 		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-		case <-b.wake:
-			left = 0
+		case <-wake:
+			t.Stop()
+			return storm, true
 		case <-b.moved:
+			say = true
 		case <-t.C:
 		}
 		t.Stop()
-		if ctx.Err() != nil || left <= 0 || !b.cfg.Now().Before(until) {
-			return ctx.Err() == nil
+		if ctx.Err() != nil {
+			return false, false
+		}
+		if rested < gap {
+			storm = len(b.wake) > 0
+		}
+		if !say {
+			continue
 		}
 		if err := b.Refresh(ctx); err != nil && ctx.Err() == nil {
 			zerolog.Ctx(ctx).Warn().Err(err).Msg("a report was put off")
-			return pause(ctx, b.cfg.Pause, nil)
+			return storm, pause(ctx, b.cfg.Pause, nil)
 		}
 		if !pause(ctx, b.cfg.Pause/4, nil) { // landings come by the dozen
-			return false
+			return false, false
 		}
 	}
 }
