@@ -260,17 +260,27 @@ func (b *Bot) Moved() {
 // MaySteer reports whether an account may freeze the queue and hold green, as GitHub
 // has it now.
 func (b *Bot) MaySteer(ctx context.Context, who Actor) (bool, error) {
+	role, err := b.roleOf(ctx, who)
+	return err == nil && command.Freeze.MayAsk(command.Who{Role: role}), err
+}
+
+// MayRead reports whether an account may see a private repository, as GitHub has it now.
+func (b *Bot) MayRead(ctx context.Context, who Actor) (bool, error) {
+	role, err := b.roleOf(ctx, who)
+	return err == nil && role >= command.Reader, err
+}
+
+func (b *Bot) roleOf(ctx context.Context, who Actor) (command.Role, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.cooled() {
-		return false, b.ready()
+		return command.Stranger, b.ready()
 	}
 	c, err := b.connect(ctx)
 	if err != nil {
-		return false, err
+		return command.Stranger, err
 	}
-	role, err := c.role(ctx, &github.User{Login: &who.Login, ID: &who.ID})
-	return err == nil && command.Freeze.MayAsk(command.Who{Role: role}), err
+	return c.role(ctx, &github.User{Login: &who.Login, ID: &who.ID})
 }
 
 // pause waits for d or for a wake, and reports whether ctx still lives.

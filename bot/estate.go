@@ -14,6 +14,8 @@ import (
 
 // Repository is one that an installation of the App gives it.
 type Repository struct {
+	ID           int64 // which it keeps, whatever it is called
+	Private      bool
 	Owner, Name  string
 	Clone        string // its address for git
 	Default      string // its default branch
@@ -57,12 +59,15 @@ func Repositories(ctx context.Context, cfg Config) ([]Repository, error) {
 		for _, r := range repos {
 			owner, name, ok := strings.Cut(r.GetFullName(), "/")
 			if ok && !r.GetArchived() && !r.GetDisabled() {
-				list = append(list, Repository{owner, name, r.GetCloneURL(), r.GetDefaultBranch(), one.GetID()})
+				list = append(list, Repository{r.GetID(), r.GetPrivate(), owner, name, r.GetCloneURL(), r.GetDefaultBranch(), one.GetID()})
 			}
 		}
 	}
 	return list, nil
 }
+
+// Path is owner/name.
+func (r Repository) Path() string { return r.Owner + "/" + r.Name }
 
 // Proof is one thing that Prove looked at.
 type Proof struct {

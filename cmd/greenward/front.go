@@ -2,10 +2,10 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,11 +18,7 @@ import (
 	"greenward/bot"
 	"greenward/bot/limit"
 	"greenward/bot/manifest"
-	"greenward/internal/git"
 	"greenward/internal/web/login"
-
-	"github.com/rs/zerolog"
-	"golang.org/x/sync/errgroup"
 )
 
 // rescanEvery is how often the repositories of the App are listed again; a webhook
@@ -44,7 +40,7 @@ type front struct {
 	ready   chan struct{}            // closed when there is an App
 	scan    chan struct{}            // asks for the repositories to be listed
 	limits  map[int64]*limit.Limiter // of the installations
-	pages   map[string]http.Handler  // of the repositories
+	tenants map[string]*tenant       // the repositories that are served, by owner/name in lower case
 }
 
 // access is how the App or a token reaches GitHub, from the environment or from what
@@ -103,7 +99,7 @@ func ownerName(s string) (owner, name string, ok bool) {
 }
 
 func (a *app) front(o serveOptions) *front {
-	f := &front{app: a, o: o, mux: http.NewServeMux(), ready: make(chan struct{}), scan: make(chan struct{}, 1), limits: map[int64]*limit.Limiter{}, pages: map[string]http.Handler{}}
+	f := &front{app: a, o: o, mux: http.NewServeMux(), ready: make(chan struct{}), scan: make(chan struct{}, 1), limits: map[int64]*limit.Limiter{}, tenants: map[string]*tenant{}}
 	f.door = bot.NewDoor(bot.DoorConfig{Secret: func() bot.Secret {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -128,10 +124,11 @@ func (f *front) setUp(cfg bot.Config, kept, public string) error {
 		defer f.mu.Unlock()
 		f.webhook, f.client = bot.Secret(made.Webhook), [2]string{made.Client, made.ClientSecret}
 		close(f.ready)
+		f.note("the App %s was made, and its key is kept in %s; install it on repositories: %s/apps/%s/installations/new", made.Slug, kept, webOf(cfg.API), made.Slug)
 		return nil
 	}}
 	if cfg.API != "" {
-		o.API, o.Web = cfg.API, strings.TrimSuffix(strings.TrimSuffix(cfg.API, "/"), "/api/v3")
+		o.API, o.Web = cfg.API, webOf(cfg.API)
 	}
 	page, err := manifest.New(o)
 	if err != nil {
@@ -140,7 +137,23 @@ func (f *front) setUp(cfg bot.Config, kept, public string) error {
 	f.mux.Handle("/setup", page.Handler())
 	f.mux.Handle("/setup/", page.Handler())
 	f.note("no GitHub App is configured; to make one, open %s", page.Link())
+	if u, err := url.Parse(public); err == nil && cfg.API == "" && isLoopback(u.Hostname()) {
+		f.note("GitHub cannot reach %s: begin with --public and the https address that leads here, or webhooks never come", public)
+	}
 	return nil
+}
+
+// webOf is where people see what an API serves.
+func webOf(api string) string {
+	if api == "" {
+		return "https://github.com"
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(api, "/"), "/api/v3")
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // limiter is the one of an installation, or of the token.
@@ -158,95 +171,4 @@ func (f *front) limiter(dir string, installation int64) (*limit.Limiter, error) 
 		f.limits[installation] = l
 	}
 	return l, err
-}
-
-// hubs serves every repository of the App, each with a hub of its own below dir.
-func (f *front) hubs(ctx context.Context, cfg bot.Config, dir string) error {
-	g, ctx := errgroup.WithContext(ctx)
-	serving := map[string]context.CancelFunc{}
-	var mu sync.Mutex
-	for {
-		list, err := bot.Repositories(ctx, cfg)
-		if err != nil && ctx.Err() == nil {
-			zerolog.Ctx(ctx).Error().Err(err).Msg("repositories were not listed")
-		}
-		mu.Lock()
-		there := map[string]bool{}
-		for _, r := range list {
-			key := r.Owner + "/" + r.Name
-			if there[key] = true; serving[key] != nil {
-				continue
-			}
-			own, stop := context.WithCancel(ctx)
-			serving[key] = stop
-			g.Go(func() error {
-				err := f.hub(own, cfg, r, dir)
-				mu.Lock()
-				defer mu.Unlock()
-				stop()
-				delete(serving, key) // it is tried again with the next listing
-				if err != nil && ctx.Err() == nil && own.Err() == nil {
-					zerolog.Ctx(ctx).Error().Err(err).Str("repository", key).Msg("repository is not served")
-				}
-				return nil // the others go on
-			})
-		}
-		for key, stop := range serving {
-			if err == nil && !there[key] {
-				f.note("%s is not given to the App any more", key)
-				stop()
-			}
-		}
-		mu.Unlock()
-		timer := time.NewTimer(rescanEvery)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(context.Cause(ctx), g.Wait())
-		case <-timer.C:
-		case <-f.scan:
-			timer.Stop()
-		}
-	}
-}
-
-// hub serves one repository of the App.
-func (f *front) hub(ctx context.Context, cfg bot.Config, r bot.Repository, dir string) error {
-	sub := *f.app
-	sub.dir = filepath.Join(dir, r.Owner, r.Name+".git")
-	cfg.Owner, cfg.Name, cfg.Installation = r.Owner, r.Name, r.Installation
-	repo, err := git.InitBare(ctx, sub.dir, f.host)
-	if err != nil {
-		return err
-	}
-	if err := repo.SetRemote(ctx, sub.remote, r.Clone); err != nil {
-		return err
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	f.note("serving %s/%s from %s", r.Owner, r.Name, sub.dir)
-	page, err := sub.serveHub(ctx, g, f, cfg)
-	if err != nil {
-		return errors.Join(err, g.Wait())
-	}
-	f.show(r.Owner+"/"+r.Name, page)
-	return g.Wait()
-}
-
-// show makes the pages of a repository reachable.
-func (f *front) show(name string, page http.Handler) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.pages[strings.ToLower(name)] = http.StripPrefix("/r/"+name, page)
-}
-
-// page finds the pages of a repository.
-func (f *front) page(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	page := f.pages[strings.ToLower(r.PathValue("owner")+"/"+r.PathValue("name"))]
-	f.mu.Unlock()
-	if page == nil {
-		http.NotFound(w, r)
-		return
-	}
-	page.ServeHTTP(w, r)
 }

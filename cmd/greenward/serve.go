@@ -90,15 +90,15 @@ func (f *front) all(ctx context.Context, g *errgroup.Group, public string) error
 	if err := f.signIn(cfg, kept, public); err != nil {
 		return err
 	}
-	pages, err := web.New(web.Config{Source: nobody{}, Now: f.now, Meters: []web.Meter{meter{f.door}}, Probes: map[string]web.Probe{"webhook": f.door}})
+	pages, err := web.New(web.Config{Source: nobody{}, Estate: f.estate, Now: f.now, Meters: []web.Meter{meter{f.door}}, Probes: map[string]web.Probe{"webhook": f.door}})
 	if err != nil {
 		return err
 	}
 	f.mux.Handle("/", pages)
-	if cfg.App == 0 {
-		if err := f.setUp(cfg, kept, public); err != nil {
-			return err
-		}
+	if cfg.App != 0 {
+		close(f.ready)
+	} else if err := f.setUp(cfg, kept, public); err != nil {
+		return err
 	}
 	g.Go(func() error {
 		if cfg.App == 0 {
@@ -146,7 +146,7 @@ func (f *front) one(ctx context.Context, g *errgroup.Group, public string) error
 			return err
 		}
 	}
-	page, err := f.serveHub(ctx, g, f, cfg)
+	page, _, err := f.serveHub(ctx, g, f, cfg)
 	if err != nil {
 		return err
 	}
@@ -176,13 +176,13 @@ type nobody struct{}
 // Overview shows nothing: each repository has its own pages.
 func (nobody) Overview(context.Context) (web.Overview, error) { return web.Overview{}, nil }
 
-// serveHub begins what serves one hub, in g, and returns its pages. A cfg without an
-// owner is no GitHub.
-func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot.Config) (http.Handler, error) {
+// serveHub begins what serves one hub, in g, and returns its pages and its bot. A cfg
+// without an owner is no GitHub, and has no bot.
+func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot.Config) (http.Handler, *bot.Bot, error) {
 	if cfg.Owner != "" {
 		tokens, err := bot.NewTokens(cfg)
 		if err != nil {
-			return nil, usagef("serve: %v", err)
+			return nil, nil, usagef("serve: %v", err)
 		}
 		a.key = func(ctx context.Context) (string, string, error) {
 			token, err := tokens.Token(ctx)
@@ -191,20 +191,22 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 	}
 	e, err := a.engines(ctx, true)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c, err := a.hire(ctx, e, f.o.model, "")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.setFixer()
 	board := web.Config{Source: overview{c}, Now: a.now, Probes: map[string]web.Probe{}, Meters: []web.Meter{meter{f.door}}}
+	var served *bot.Bot
 	if cfg.Owner != "" {
 		b, err := c.bot(f, cfg, func(f func(context.Context) error) { g.Go(func() error { return f(ctx) }) })
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		f.door.Add(b)
+		served = b
 		board.Meters = append(board.Meters, botMeter{b, cfg.Owner + "/" + cfg.Name})
 		board.Login, board.Steering = f.login, steering{c, b}
 		board.Probes["github"], board.Probes["webhook"] = b, f.door
@@ -239,14 +241,14 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 	}
 	pages, err := web.New(board)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
 	if hub := c.door(); hub != nil {
 		mux.Handle(doorPath, hub)
 	}
-	return mux, nil
+	return mux, served, nil
 }
 
 // serveHTTP serves until ctx ends, and lets what was begun end.

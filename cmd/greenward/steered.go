@@ -180,6 +180,9 @@ func (r *botRuns) Start(ctx context.Context, q bot.Request) (string, error) {
 	if q.Args.Dollars > 0 && r.crew.tokensFor(q.Args) == 0 {
 		return "", &bot.RefusalError{Why: "the policy has no price of that model (agents.providers[].prices), so a budget in dollars cannot be kept; give it in tokens."}
 	}
+	if r.crew.client == nil {
+		return "", &bot.RefusalError{Why: "no model is configured on this server: its operator sets OPENAI_BASE_URL, OPENAI_API_KEY and agents.model."}
+	}
 	hub, run := r.crew.hub, runName(q.Issue, q.Trigger)
 	by := identity(q.By, r.crew.app.now())
 	ref, err := git.QueueRef("goal-" + run)

@@ -142,6 +142,7 @@ type Hub struct {
 	archived   bool
 	renamed    bool
 	alias      string // its new name
+	private    bool
 	dispatched []string
 	codes      map[string]manifest // of Apps that are being made
 	sending    sync.WaitGroup

@@ -114,6 +114,7 @@ func (h *Hub) plain(path string) string {
 	if h.alias == "" {
 		return path
 	}
+	path = strings.Replace(path, "/"+Owner+"/"+h.alias+".git/", "/"+Owner+"/"+Name+".git/", 1)
 	return strings.Replace(path, "/repos/"+Owner+"/"+h.alias+"/", "/repositories/1/", 1)
 }
 

@@ -101,6 +101,14 @@ func (h *Hub) Known(name string) {
 	h.alias = name
 }
 
+// Private makes the repository private, or public, and tells the App.
+func (h *Hub) Private(private bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.private = private
+	h.emit("repository", map[bool]string{true: "privatized", false: "publicized"}[private], nil, h.robot)
+}
+
 // forbidden is why GitHub would not let the App do what it asks for, or nil. h.mu is held.
 func (h *Hub) forbidden(a *asked) object {
 	reads := a.Method == "GET" || !strings.HasPrefix(a.URL.Path, "/repos/")

@@ -129,9 +129,13 @@ func (h *Hub) userRoutes(route func(string, func(*asked) (int, any))) {
 }
 
 func (h *Hub) repository() object {
+	name := Name
+	if h.alias != "" {
+		name = h.alias
+	}
 	return object{
-		"id": 1, "full_name": Owner + "/" + Name, "name": Name, "owner": object{"login": Owner}, "default_branch": "main",
-		"clone_url": h.http.URL + "/" + Owner + "/" + Name + ".git", "archived": h.archived, "disabled": false, "private": false,
+		"id": 1, "full_name": Owner + "/" + name, "name": name, "owner": object{"login": Owner}, "default_branch": "main",
+		"clone_url": h.http.URL + "/" + Owner + "/" + name + ".git", "archived": h.archived, "disabled": false, "private": h.private,
 	}
 }
 

@@ -36,10 +36,15 @@ type view struct {
 	Token  string // that forms carry
 	Verbs  []string
 	Here   string
+	Many   bool // it is the page of a server of many hubs
+	Estate Estate
 }
 
 func (s *site) view(r *http.Request, o Overview) view {
 	v := view{Overview: o, Here: s.cfg.Here}
+	if v.Many = s.cfg.Estate != nil; v.Many {
+		v.Estate = s.cfg.Estate(r)
+	}
 	if s.cfg.Login == nil || s.cfg.Steering == nil || !s.cfg.Login.Open() {
 		return v
 	}

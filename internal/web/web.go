@@ -69,11 +69,19 @@ type Config struct {
 	Source   Source // required
 	Probes   map[string]Probe
 	Meters   []Meter
-	Here     string           // where the page is, below the server's root; "": at the root
-	Login    *login.Login     // nil: nobody signs in, and the pages only show
-	Steering Steering         // nil: there is nothing to be done
-	Now      func() time.Time // required
-	Timeout  time.Duration    // of one answer; default 5 seconds
+	Here     string                     // where the page is, below the server's root; "": at the root
+	Login    *login.Login               // nil: nobody signs in, and the pages only show
+	Steering Steering                   // nil: there is nothing to be done
+	Estate   func(*http.Request) Estate // of a server of many hubs; nil: it serves one
+	Now      func() time.Time           // required
+	Timeout  time.Duration              // of one answer; default 5 seconds
+}
+
+// Estate is what a server of many hubs serves, as far as who asks may know.
+type Estate struct {
+	Names  []string // owner/name
+	NoApp  bool     // nothing is served before there is one
+	SignIn bool     // somebody who signs in may see more
 }
 
 // fresh is how long an overview is shown before it is read again: many readers
