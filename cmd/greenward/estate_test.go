@@ -105,7 +105,7 @@ func TestRepositoryRenamedAndMadePrivate(t *testing.T) {
 	}
 	land("two")
 	log := gittest.Git(t, home, "log", "--format=%B", "refs/greenward/log/queue")
-	if !strings.Contains(log, `"pr-1@`) || !strings.Contains(log, `"pr-2@`) {
+	if !strings.Contains(log, `"pr-1@`) || !strings.Contains(log, `"pr-3@`) {
 		t.Fatalf("the log lacks one of both: %s", log)
 	}
 	if url := strings.TrimSpace(gittest.Git(t, home, "config", "remote.origin.url")); !strings.HasSuffix(url, "/acme/gadgets.git") {
