@@ -24,6 +24,7 @@ type assignment struct {
 
 	tree     git.Hash        // the files as they were when the last report was looked at
 	measured []string        // acceptance, as measured on it
+	held     []string        // submodules that were changed, which that tree has as they were
 	retried  bool            // a failed acceptance was sent back once
 	flags    []string        // what the last look at the files found
 	size     string          // of the change, in words
@@ -225,6 +226,9 @@ func (a *assignment) accept(ctx context.Context, r Report) (string, error) {
 		return "", err
 	}
 	a.tree = tree
+	if refusal, err := a.holdLinks(ctx); refusal != "" || err != nil {
+		return refusal, err
+	}
 	if refusal, err := a.markersLeft(ctx); refusal != "" || err != nil {
 		return refusal, err
 	}

@@ -21,6 +21,9 @@ const maxFlags = 8
 // is sent back once; what remains is flagged, for the planner to judge.
 func (a *assignment) attest(ctx context.Context, r Report) (refusal string, err error) {
 	a.flags = nil
+	for _, name := range a.held {
+		a.flag("submodule %q is left as it was", name)
+	}
 	paths, err := a.ws.Repo().ChangedPaths(ctx, a.ws.Base, a.tree)
 	if err != nil {
 		return "", err
@@ -49,6 +52,23 @@ func (a *assignment) attest(ctx context.Context, r Report) (refusal string, err 
 			return "not handed off yet: your report says that something passes, but no command was run since your last change. Run it, or leave the claim out, then hand off again.", nil
 		}
 		a.flag("the report says that something passes; no command was run after the last change")
+	}
+	return "", nil
+}
+
+// holdLinks puts submodules of the last look's tree back to where they were, for what
+// was committed in one nobody else has, and refuses repositories that are new.
+func (a *assignment) holdLinks(ctx context.Context) (refusal string, err error) {
+	links, err := a.ws.Repo().HoldLinks(ctx, a.ws.Base, a.tree)
+	if err != nil {
+		return "", err
+	}
+	a.tree, a.held = links.Tree, links.Before
+	if len(links.New) > 0 {
+		return fmt.Sprintf("not handed off: %s is a git repository of its own, so that its files are not in your change. Remove its .git, or the whole of it.", quoteAll(links.New)), a.ws.Forget(ctx, links.New)
+	}
+	if len(a.held) > 0 && a.firstTime("submodule") {
+		return fmt.Sprintf("not handed off yet: submodules are read-only here, and you changed %s. Hand off again to leave it as it was on main, or as blocked if the task cannot be done so.", quoteAll(a.held)), nil
 	}
 	return "", nil
 }

@@ -84,13 +84,18 @@ func (a *assignment) fork(ctx context.Context) (git.Hash, []git.Commit, error) {
 }
 
 // marked reports whether one of the mind's own commits holds conflict markers that
-// were not there before: such a line of commits lands as one, as it is in the end.
+// were not there before, or moves a repository within: such a line of commits lands
+// as one, as it is in the end.
 func (a *assignment) marked(ctx context.Context, base git.Hash, own []git.Commit) (bool, error) {
 	before := base
 	for _, commit := range own {
 		paths, err := a.newMarkers(ctx, before, commit.Hash)
 		if err != nil || len(paths) > 0 {
 			return len(paths) > 0, err
+		}
+		links, err := a.ws.Repo().HoldLinks(ctx, before, commit.Hash)
+		if err != nil || len(links.Before)+len(links.New) > 0 {
+			return true, err
 		}
 		before = commit.Hash
 	}

@@ -114,7 +114,7 @@ func (w *Workspaces) tips(ctx context.Context, tree *git.Worktree, reg owner) ([
 		}
 		head = reg.Base
 	}
-	files, err := tree.Snapshot(ctx)
+	files, err := tree.SnapshotAll(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -163,7 +163,7 @@ func (w *Worker) do(ctx, held context.Context, task Task, claim Claim) (ending E
 		// The clean-up must not be cut off by what ended the work.
 		cleanup, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer stop()
-		if !ending.Landed.IsZero() && (ending.Outcome == Done || ending.Outcome == Partial) {
+		if !ending.Landed.IsZero() && (ending.Outcome == Done || ending.Outcome == Partial) && len(j.held) == 0 {
 			err = errors.Join(err, ws.Remove())
 			return
 		}

@@ -1,0 +1,109 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"greenward/internal/git/nested"
+)
+
+// Links is what became of the repositories within a tree, which it has as bare
+// commit ids, from one tree to another.
+type Links struct {
+	Tree   Hash     // the later tree, with each that was there before as it was
+	Before []string // those that were moved or taken away
+	New    []string // those that were not there; they are in Tree
+}
+
+// HoldLinks keeps repositories within where they are.
+func (r *Repo) HoldLinks(ctx context.Context, from, to Hash) (Links, error) {
+	l := Links{Tree: to}
+	paths, err := r.ChangedPaths(ctx, from, to)
+	if err != nil {
+		return l, err
+	}
+	var back []Edit
+	for _, name := range paths {
+		was, err := r.link(from, name)
+		if err != nil {
+			return l, err
+		}
+		is, err := r.link(to, name)
+		switch {
+		case err != nil:
+			return l, err
+		case !was.Hash.IsZero():
+			l.Before = append(l.Before, name)
+			back = append(back, Edit{Path: name, Hash: was.Hash, Mode: was.Mode})
+		case !is.Hash.IsZero():
+			l.New = append(l.New, name)
+		}
+	}
+	if len(back) > 0 {
+		l.Tree, err = r.EditTree(to, back)
+	}
+	return l, err
+}
+
+// link is the entry of a repository within at a path; zero: something else is there.
+func (r *Repo) link(treeish Hash, name string) (Entry, error) {
+	entry, err := r.Lookup(treeish, name)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return Entry{}, err
+	}
+	if err != nil || entry.Mode != ModeSubmodule {
+		return Entry{}, nil
+	}
+	return entry, nil
+}
+
+// mostNested is how many bytes of the repositories within a working copy are kept.
+const mostNested = 256 << 20
+
+// SnapshotAll is Snapshot with the files of repositories within in place of their
+// bare ids, of which nobody else may have the commits; their .git is a folder
+// nested.Renamed there. nested.ErrTooLarge: it would be too large.
+func (w *Worktree) SnapshotAll(ctx context.Context) (Hash, error) {
+	tree, err := w.Snapshot(ctx)
+	if err != nil {
+		return "", err
+	}
+	names, err := w.Ls(ctx)
+	if err != nil {
+		return "", err
+	}
+	var gone, kept []Edit
+	found, err := nested.Files(w.dir, names, mostNested, func(f nested.File) error {
+		hash, err := w.repo.WriteBlob(f.Data)
+		edit := Edit{Path: f.Path, Hash: hash}
+		switch {
+		case f.Mode&fs.ModeSymlink != 0:
+			edit.Mode = ModeSymlink
+		case f.Mode&0o100 != 0:
+			edit.Mode = ModeExecutable
+		}
+		kept = append(kept, edit)
+		return err
+	})
+	if err != nil || len(kept) == 0 {
+		return tree, err
+	}
+	for _, name := range found {
+		gone = append(gone, Edit{Path: name})
+	}
+	if tree, err = w.repo.EditTree(tree, gone); err == nil {
+		tree, err = w.repo.EditTree(tree, kept)
+	}
+	if err != nil {
+		return "", fmt.Errorf("take up repositories within: %w", err)
+	}
+	return tree, nil
+}
+
+// Forget lets the next Snapshot take paths up as if they had never been there.
+func (w *Worktree) Forget(ctx context.Context, paths []string) error {
+	_, err := w.git(ctx, append([]string{"update-index", "--force-remove", "--"}, paths...)...)
+	return err
+}
