@@ -16,14 +16,16 @@ import (
 	"greenward/internal/proc"
 )
 
-// Layers lays workspaces over shared checkouts: a workspace is then a mount, made
-// in milliseconds, and holds on disk what its agent changed. A checkout, the lower
-// layer, never changes once it is made; when main has moved far away a new one
-// takes its place, and the old one goes with its last workspace. It is safe for
-// concurrent use, and so are several processes on one hub.
+// Layers makes workspaces as copies of shared checkouts, by the best means
+// that proc.FindCopier finds: over an overlayfs one is a mount, made in milliseconds, and holds on
+// disk what its agent changed. A checkout, the lower layer, never changes once it is
+// made; when main has moved far away a new one takes its place, and the old one goes
+// with its last workspace. It is safe for concurrent use, and so are several
+// processes on one hub.
 type Layers struct {
-	repo *git.Repo
-	dir  string // of the lower layers
+	repo   *git.Repo
+	copier *proc.Copier
+	dir    string // of the lower layers
 
 	mu    sync.Mutex
 	lower git.Hash // the one that new workspaces are laid over; zero: none yet
@@ -37,18 +39,23 @@ type Layers struct {
 // checkout.
 const maxDrift = 32
 
-// OpenLayers finds out whether workspaces of a hub can be layers, by making one.
-// The error says why not.
-func OpenLayers(repo *git.Repo, state string) (*Layers, error) {
+// OpenLayers finds out whether workspaces of a hub can be layers, and by which of
+// some kinds, by making one; all kinds are tried, where none is named. The error
+// says why not.
+func OpenLayers(ctx context.Context, repo *git.Repo, state string, kinds ...proc.CopyKind) (*Layers, error) {
 	dir := filepath.Join(state, "work", ".lower")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("lay workspaces over a checkout: %w", err)
 	}
-	if err := proc.TryOverlay(dir); err != nil {
+	copier, err := proc.FindCopier(ctx, repo.Host(), dir, kinds...)
+	if err != nil {
 		return nil, err
 	}
-	return &Layers{repo: repo, dir: dir, held: map[git.Hash]func() error{}, taken: map[git.Hash]int{}}, nil
+	return &Layers{repo: repo, copier: copier, dir: dir, held: map[git.Hash]func() error{}, taken: map[git.Hash]int{}}, nil
 }
+
+// Kind is how workspaces are made.
+func (l *Layers) Kind() proc.CopyKind { return l.copier.Kind }
 
 func (l *Layers) tree(at git.Hash) string { return filepath.Join(l.dir, string(at), "tree") }
 
@@ -120,8 +127,11 @@ func (l *Layers) hold(ctx context.Context, at git.Hash) error {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("make a layer at %s: %w", at.Short(), err)
 		}
+		if err := l.copier.Begin(ctx, l.tree(at)); err != nil {
+			return fmt.Errorf("make a layer: %w", err)
+		}
 		who := git.Identity{Name: "agent", Email: "agent@agents.greenward"}
-		if _, err := l.repo.Checkout(ctx, git.CheckoutInput{Dir: l.tree(at), Commit: at, Branch: "work", Author: who}); err != nil {
+		if _, err := l.repo.Checkout(ctx, git.CheckoutInput{Dir: l.tree(at), Commit: at, Branch: workBranch, Author: who, CoarseStat: l.copier.Coarse()}); err != nil {
 			return fmt.Errorf("make a layer: %w", err)
 		}
 		if err := os.WriteFile(ready, nil, 0o644); err != nil {
@@ -204,25 +214,34 @@ func (l *Layers) used(at git.Hash) bool {
 // layerDir is where the changes of a workspace are that lies over a layer.
 func layerDir(base string) string { return base + ".layer" }
 
-// mount shows the layer at a commit, with the changes of the workspace, in base.
-func (l *Layers) mount(base string, at git.Hash) error {
-	upper, work := filepath.Join(layerDir(base), "upper"), filepath.Join(layerDir(base), "work")
-	for _, dir := range []string{base, upper, work} {
+// over is how the workspace in base is laid over the layer at a commit.
+func (l *Layers) over(ctx context.Context, base string, at git.Hash) (git.Over, error) {
+	over := git.Over{Lower: l.tree(at), At: at, Show: func() error { return l.show(ctx, base, at) }}
+	if !l.copier.Apart() {
+		return over, nil
+	}
+	over.Upper = filepath.Join(layerDir(base), "upper")
+	for _, dir := range []string{base, over.Upper, filepath.Join(layerDir(base), "work")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
+			return over, err
 		}
 	}
-	return proc.Overlay(base, l.tree(at), upper, work)
+	return over, nil
+}
+
+// show shows the layer at a commit, with the changes of the workspace, in base.
+func (l *Layers) show(ctx context.Context, base string, at git.Hash) error {
+	return l.copier.Show(ctx, proc.Copy{At: base, Lower: l.tree(at), Upper: filepath.Join(layerDir(base), "upper"), Work: filepath.Join(layerDir(base), "work")})
 }
 
 // remount shows a dead process's workspace again, where its mount is gone, as
 // after a restart of the machine. False: it cannot be shown.
-func (l *Layers) remount(base string, at git.Hash) (bool, error) {
+func (l *Layers) remount(ctx context.Context, base string, at git.Hash) (bool, error) {
 	if !exists(layerDir(base)) || proc.Mounted(base) {
 		return true, nil
 	}
-	if l == nil || at.IsZero() || !exists(filepath.Join(filepath.Dir(l.tree(at)), "ready")) {
+	if l == nil || !l.copier.Apart() || at.IsZero() || !exists(filepath.Join(filepath.Dir(l.tree(at)), "ready")) {
 		return false, nil
 	}
-	return true, l.mount(base, at)
+	return true, l.show(ctx, base, at)
 }

@@ -20,7 +20,7 @@ func layered(t testing.TB, w *world) *Workspaces {
 	t.Helper()
 	all := w.workspaces()
 	var err error
-	if all.Layers, err = OpenLayers(w.hub.Repo, all.State); err != nil {
+	if all.Layers, err = OpenLayers(t.Context(), w.hub.Repo, all.State, proc.ByOverlay); err != nil {
 		t.Skipf("workspaces cannot be layers here: %v", err)
 	}
 	t.Cleanup(func() { // nothing may stay mounted in a directory that goes

@@ -136,16 +136,21 @@ func (w *Workspaces) open(ctx context.Context, in WorkspaceInput, base string) (
 	return &Workspace{Worktree: tree, Base: in.Base, owner: reg, all: w}, nil
 }
 
+// workBranch is the branch that an agent finds checked out.
+const workBranch = "work"
+
 // checkout makes the files.
 func (w *Workspaces) checkout(ctx context.Context, base string, reg owner) (*git.Worktree, error) {
-	in := git.CheckoutInput{Dir: base, Commit: reg.Base, Branch: "work", Author: agentIdentity(reg.Agent, reg.Opened)}
+	in := git.CheckoutInput{Dir: base, Commit: reg.Base, Branch: workBranch, Author: agentIdentity(reg.Agent, reg.Opened)}
 	if reg.Lower.IsZero() {
 		return w.Repo.Checkout(ctx, in)
 	}
-	if err := w.Layers.mount(base, reg.Lower); err != nil {
+	in.CoarseStat = w.Layers.copier.Coarse()
+	over, err := w.Layers.over(ctx, base, reg.Lower)
+	if err != nil {
 		return nil, err
 	}
-	return w.Repo.CheckoutOver(ctx, in, w.Layers.tree(reg.Lower), reg.Lower)
+	return w.Repo.CheckoutOver(ctx, in, over)
 }
 
 // Full is ErrDisk while there is too little room for another workspace.
@@ -195,10 +200,11 @@ func (ws *Workspace) Remove() error {
 // remove deletes the files first and the register last, so that a crash between
 // leaves a register that the next sweep follows.
 func remove(base string) error {
-	for _, dir := range []string{base, spoolDir(base), scratchDir(base), layerDir(base)} {
-		if err := proc.UnmountBelow(dir); err != nil {
-			return err
-		}
+	dirs := []string{base, spoolDir(base), scratchDir(base), layerDir(base)}
+	if err := proc.UnmountBelow(dirs...); err != nil {
+		return err
+	}
+	for _, dir := range dirs {
 		if err := removeAll(dir); err != nil {
 			return err
 		}
@@ -305,7 +311,7 @@ func (w *Workspaces) reclaim(ctx context.Context, base string) ([]git.Ref, error
 	if _, err := os.Stat(base); errors.Is(err, fs.ErrNotExist) {
 		return nil, remove(base)
 	}
-	if shown, err := w.Layers.remount(base, reg.Lower); !shown || err != nil {
+	if shown, err := w.Layers.remount(ctx, base, reg.Lower); !shown || err != nil {
 		return nil, errors.Join(err, setAside(ctx, base, "the checkout below it is gone"), remove(base))
 	}
 	tree, err := git.OpenWorktree(base, w.Repo.Host())

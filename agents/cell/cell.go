@@ -44,6 +44,7 @@ type Cell struct {
 	place Place
 	group *proc.Group // nil: none to be had
 	view  []string    // arguments of bubblewrap
+	plain bool        // no rlimits
 }
 
 // Open makes a cell.
@@ -112,9 +113,21 @@ func (c *Cell) Run(ctx context.Context, command proc.Command) (proc.Result, erro
 	return proc.Run(ctx, c.confine(command))
 }
 
+// Bare is a command in the cell's sandbox alone, without its bounds: what the cost
+// of a cell is held against.
+func (c *Cell) Bare(command proc.Command) proc.Command {
+	bare := *c
+	bare.group = nil
+	bare.plain = true
+	return bare.confine(command)
+}
+
 // confine makes the command that runs command in the cell.
 func (c *Cell) confine(command proc.Command) proc.Command {
-	argv := c.bound(append([]string{command.Name}, command.Args...))
+	argv := append([]string{command.Name}, command.Args...)
+	if !c.plain {
+		argv = c.bound(argv)
+	}
 	home, tmp := c.home(), c.tmp()
 	dir := command.Dir
 	if dir == "" {

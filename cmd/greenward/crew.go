@@ -74,7 +74,7 @@ func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*
 	}
 	c.shelter = a.shelter(cells, e.policy.Agents, c.env)
 	c.workspaces.Shelter, c.workspaces.MinDisk = c.shelter, e.policy.Agents.MinDisk
-	if c.workspaces.Layers, err = agents.OpenLayers(e.hub.Repo, e.hub.State()); err != nil {
+	if c.workspaces.Layers, err = agents.OpenLayers(ctx, e.hub.Repo, e.hub.State()); err != nil {
 		zerolog.Ctx(ctx).Info().Err(err).Msg("workspaces are clones")
 	}
 	if c.client, c.provider, err = a.client(e.policy.Agents, c.model); err != nil {

@@ -294,13 +294,14 @@ func (d *doctor) sandbox(ctx context.Context) bool {
 	return true
 }
 
-func (d *doctor) workspaces(context.Context) bool {
+func (d *doctor) workspaces(ctx context.Context) bool {
 	hub := d.place.hub
-	if _, err := agents.OpenLayers(hub.Repo, hub.State()); err != nil {
-		d.say("workspaces", missing, "clones that borrow the hub's objects: "+err.Error(), "each agent's workspace takes a checkout, in time and on disk: overlayfs wants Linux and the right to mount")
+	layers, err := agents.OpenLayers(ctx, hub.Repo, hub.State())
+	if err != nil {
+		d.say("workspaces", missing, "clones that borrow the hub's objects: "+strings.ReplaceAll(err.Error(), "\n", "; "), "each agent's workspace takes a checkout, in time and on disk: overlayfs wants Linux and the right to mount, snapshots want btrfs, reflinks btrfs or xfs")
 		return true
 	}
-	d.say("workspaces", healthy, "overlayfs over one shared checkout", "")
+	d.say("workspaces", healthy, fmt.Sprintf("%s over one shared checkout", layers.Kind()), "")
 	return true
 }
 

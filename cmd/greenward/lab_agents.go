@@ -8,6 +8,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"greenward/internal/config"
 	"greenward/internal/git"
@@ -16,20 +19,31 @@ import (
 
 func labAgentsCommand() command {
 	return command{
-		name: "lab agents", mounts: true, summary: "measure what many agents cost this machine: workspaces, shells, loops",
-		example: "greenward lab agents --agents 300\ngreenward lab agents --agents 20 --files 500 --mib 10 --json",
+		name: "lab agents", mounts: true, summary: "measure what many agents cost this machine: workspaces, shells, loops, builds, transcripts",
+		example: "greenward lab agents --agents 300\ngreenward lab agents --only turns --latency 3s\ngreenward lab agents --only events --events 10000000",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 			c := &crowd.Crowd{}
 			fs.IntVar(&c.Agents, "agents", 300, "agents at once")
 			fs.IntVar(&c.Files, "files", 5000, "files of the repository")
 			fs.IntVar(&c.Turns, "turns", 20, "replies of the model in each loop")
+			fs.DurationVar(&c.Latency, "latency", 3*time.Second, "what the model takes for a reply, in the part turns")
+			fs.IntVar(&c.Events, "events", 1_000_000, "events of the part events")
+			only := fs.String("only", "", "`parts`, with commas: "+strings.Join(crowd.Parts(), ", ")+"; all but events, if not given")
 			mib := fs.Int64("mib", 300, "`MiB` of its files")
 			return func(ctx context.Context, args []string) error {
 				if err := noArgs(args); err != nil {
 					return err
 				}
-				if c.Agents < 1 || c.Files < 500 || c.Turns < 1 || *mib < 1 {
-					return usagef("lab agents: at least one agent, 500 files, one turn and one MiB are wanted")
+				if c.Agents < 1 || c.Files < 500 || c.Turns < 1 || *mib < 1 || c.Events < c.Agents {
+					return usagef("lab agents: at least one agent, 500 files, one turn, one MiB and one event an agent are wanted")
+				}
+				if *only != "" {
+					c.Only = strings.Split(*only, ",")
+				}
+				for _, part := range c.Only {
+					if !slices.Contains(crowd.Parts(), part) {
+						return usagef("lab agents: --only: there is no part %q; there are %s", part, strings.Join(crowd.Parts(), ", "))
+					}
 				}
 				c.Bytes = *mib << 20
 				return a.labAgents(ctx, c)
@@ -59,6 +73,7 @@ func (a *app) labAgents(ctx context.Context, c *crowd.Crowd) (err error) {
 	if c.Env, err = a.workEnv(&place{hub: c.Hub}); err != nil {
 		return err
 	}
+	c.Env = append(c.Env, "GOCACHE="+filepath.Join(dir, "gocache"), "GOFLAGS=-mod=mod", "GOTOOLCHAIN=local")
 	c.Shelter, c.Host, c.Now, c.Say = a.shelter(cells, policy, c.Env), a.host, a.now, a.note
 	a.note("sandbox: %s", cells)
 	r, err := c.Run(ctx)
@@ -70,14 +85,38 @@ func (a *app) labAgents(ctx context.Context, c *crowd.Crowd) (err error) {
 
 func showAgents(w io.Writer, r crowd.Report) {
 	mib := func(n int64) string { return fmt.Sprintf("%.2f MiB", float64(n)/(1<<20)) }
-	for _, m := range []struct {
-		name string
-		crowd.Making
-	}{{"clone", r.Clone}, {r.Kind, r.Workspace}} {
-		line(w, "%-7s %4d made, %8.2f ms each (slowest %.0f), %s after a commit, removed in %.1f ms (slowest %.0f)", m.name, m.Made, m.Make, m.Slowest, mib(m.Committed), m.Remove, m.SlowestRm)
+	if r := r.Workspaces; r != nil {
+		for _, m := range []struct {
+			name string
+			crowd.Making
+		}{{"clone --shared", r.Clone}, {"workspace", r.Workspace}} {
+			line(w, "%-14s %4d made, %8.2f ms each (slowest %.0f), %s after a commit, removed in %.1f ms (slowest %.0f)", m.name, m.Made, m.Make, m.Slowest, mib(m.Committed), m.Remove, m.SlowestRm)
+		}
+		line(w, "%.0f times faster to make, %.0f times smaller; first git status %.0f ms, then %.0f ms (%.1f times)", r.Faster, r.Smaller, r.FirstStatus, r.WarmStatus, r.FirstStatus/r.WarmStatus)
+		line(w, "64 at once: %d failed, %.0f ms in all; %s left when all are removed", r.Failed, r.AtOnce, mib(r.Left))
 	}
-	line(w, "%.0f times faster to make, %.0f times smaller; first git status %.0f ms, then %.0f ms (%.1f times)", r.Faster, r.Smaller, r.FirstStatus, r.WarmStatus, r.FirstStatus/r.WarmStatus)
-	line(w, "64 at once: %d failed, %.0f ms in all; %s left when all are removed", r.Failed, r.AtOnce, mib(r.Left))
-	line(w, "a shell: %.1f ms bare, %.1f ms in a cell", r.Shell.Bare, r.Shell.Sandbox)
-	line(w, "%d loops: %d tool calls in %.1f s, %.0f/s; added between turns %.1f ms (p99); resident %s, at most %s", r.Agents, r.Loops.Calls, r.Loops.Seconds, r.Loops.PerSecond, r.Loops.Added, mib(r.Loops.Resident), mib(r.Loops.Peak))
+	for _, s := range r.Shells {
+		line(w, "sh -c true, %-14s median %6.1f ms, p99 %6.1f ms%s", s.Way+":", s.Median, s.P99, over(s))
+	}
+	if r, n := r.Loops, r.Agents; r != nil {
+		line(w, "%d loops: %d tool calls in %.1f s, %.0f/s; resident %s, at most %s", n, r.Calls, r.Seconds, r.PerSecond, mib(r.Resident), mib(r.Peak))
+	}
+	for _, t := range r.Turns {
+		line(w, "%3d agents: added to a turn p50 %.1f ms, p99 %.1f ms, most %.1f ms (p99 of what is before the request %.1f ms, of the wire %.1f ms); model p50 %.0f ms, tools p99 %.1f ms; %d turns, at most %s", t.Agents, t.P50, t.P99, t.Most, t.Before, t.Wire, t.Model, t.Tools, t.Turns, mib(t.Peak))
+	}
+	if r := r.Builds; r != nil {
+		line(w, "go build after a change: %.0f ms where it was built before, %.0f ms in a new workspace (%.2f times); the very first %.0f ms", r.Warm, r.Fresh, r.Ratio, r.Cold)
+	}
+	if r := r.Events; r != nil {
+		line(w, "%d events, %s, %d syncs in %.1f s: %.0f events/s", r.Written, mib(r.Bytes), r.Syncs, r.Seconds, r.PerSecond)
+		line(w, "asked for a minute of one agent: %d in %.1f ms; an hour: %d in %.1f ms; a minute of all: %d in %.1f ms", r.Minute.Found, r.Minute.Took, r.Hour.Found, r.Hour.Took, r.All.Found, r.All.Took)
+	}
+}
+
+// over says what a way to run a shell costs above the sandbox alone.
+func over(s crowd.Shell) string {
+	if s.OverMedian == 0 && s.OverP99 == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; over the sandbox alone %+.0f %% and %+.0f %%", 100*s.OverMedian, 100*s.OverP99)
 }

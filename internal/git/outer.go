@@ -9,23 +9,87 @@ import (
 	"strings"
 )
 
+const outerCore = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = false\n"
+
+// settings are those of a git directory; inner ones name an author.
+func (in CheckoutInput) settings(inner bool) string {
+	text := outerCore
+	if in.CoarseStat {
+		text += "\tcheckStat = minimal\n"
+	}
+	text += "[gc]\n\tauto = 0\n"
+	if inner {
+		text += fmt.Sprintf("[user]\n\tname = %s\n\temail = %s\n", cleanIdentity(in.Author.Name), cleanIdentity(in.Author.Email))
+	}
+	return text
+}
+
 // outer makes the outer git directory, in place of what is there.
 func (r *Repo) outer(in CheckoutInput) (*Worktree, error) {
-	w := &Worktree{dir: in.Dir, repo: &Repo{dir: outerDir(in.Dir), host: r.host}, from: r.dir}
-	git := w.repo.dir
-	const core = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = false\n[gc]\n\tauto = 0\n"
-	config := fmt.Sprintf(core+"[user]\n\tname = %s\n\temail = %s\n", cleanIdentity(in.Author.Name), cleanIdentity(in.Author.Email))
-	if err := os.RemoveAll(git); err != nil {
+	w, err := r.outerDirs(in)
+	if err != nil {
 		return nil, err
 	}
+	git := w.repo.dir
 	return w, errors.Join(
-		os.MkdirAll(filepath.Join(git, "objects", "info"), 0o755),
-		os.MkdirAll(filepath.Dir(w.branchFile(in.Branch)), 0o755),
 		os.WriteFile(filepath.Join(git, "HEAD"), []byte("ref: refs/heads/"+in.Branch+"\n"), 0o644),
-		os.WriteFile(filepath.Join(git, "config"), []byte(core), 0o644),
-		os.WriteFile(filepath.Join(git, innerConfig), []byte(config), 0o644),
+		os.WriteFile(filepath.Join(git, "config"), []byte(in.settings(false)), 0o644),
+		os.WriteFile(filepath.Join(git, innerConfig), []byte(in.settings(true)), 0o644),
 		os.WriteFile(filepath.Join(git, borrowedFrom), []byte(r.dir), 0o644),
 		w.borrow(false),
+	)
+}
+
+// outerDirs makes the directories of an outer git directory that is empty.
+func (r *Repo) outerDirs(in CheckoutInput) (*Worktree, error) {
+	w := &Worktree{dir: in.Dir, repo: &Repo{dir: outerDir(in.Dir), host: r.host}, from: r.dir}
+	return w, errors.Join(
+		os.RemoveAll(w.repo.dir),
+		os.MkdirAll(filepath.Join(w.repo.dir, "objects", "info"), 0o755),
+		os.MkdirAll(filepath.Dir(w.branchFile(in.Branch)), 0o755),
+	)
+}
+
+// outerLike makes an outer git directory that has, but for its author and its
+// branch, what another one has that was made for the same hub and branch.
+func (r *Repo) outerLike(in CheckoutInput, like string) (*Worktree, error) {
+	w, err := r.outerDirs(in)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"HEAD", "config", borrowedFrom, "index", filepath.Join("objects", "info", "alternates")} {
+		if err := link(filepath.Join(w.repo.dir, name), filepath.Join(like, name)); err != nil {
+			return nil, err
+		}
+	}
+	return w, os.WriteFile(filepath.Join(w.repo.dir, innerConfig), []byte(in.settings(true)), 0o644)
+}
+
+// link gives a file that is only ever replaced, never changed, a second name; a
+// copy, where the file system has no more names for it.
+func link(to, from string) error {
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o644)
+}
+
+// own writes what the .git below top, which is or will be laid over another one,
+// has of its own: its author, and where it borrows objects.
+func (w *Worktree) own(top string) error {
+	config, err := os.ReadFile(filepath.Join(w.repo.dir, innerConfig))
+	if err != nil {
+		return err
+	}
+	info := filepath.Join(top, ".git", "objects", "info")
+	return errors.Join(
+		os.MkdirAll(info, 0o755),
+		os.WriteFile(filepath.Join(top, ".git", "config"), config, 0o644),
+		os.WriteFile(filepath.Join(info, "alternates"), []byte(w.lent()), 0o644),
 	)
 }
 
@@ -40,7 +104,8 @@ func (w *Worktree) borrow(within bool) error {
 	if old, err := os.ReadFile(path); err == nil && string(old) == from {
 		return nil
 	}
-	return os.WriteFile(path, []byte(from), 0o644)
+	next := path + ".new" // the file may be that of others, too
+	return errors.Join(os.WriteFile(next, []byte(from), 0o644), os.Rename(next, path))
 }
 
 // lent is what the inner repository borrows from.

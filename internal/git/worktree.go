@@ -36,6 +36,9 @@ type CheckoutInput struct {
 	Commit Hash   // required
 	Branch string // required: the branch that HEAD names
 	Author Identity
+	// CoarseStat lets git know a file by its size and its time alone, where copies of
+	// it are to be known as the same.
+	CoarseStat bool
 }
 
 // Checkout makes a working copy that borrows r's objects. The caller keeps r
@@ -57,15 +60,34 @@ func (r *Repo) Checkout(ctx context.Context, in CheckoutInput) (*Worktree, error
 	return w, nil
 }
 
+// Over says what a working copy is laid over.
+type Over struct {
+	Lower string // required: the directory of a working copy that Checkout made, on the same branch
+	At    Hash   // required: the commit where it stands
+	// Upper is a directory for what differs from Lower, where that lies apart: what
+	// the .git of the new one has of its own is written there before Show. Empty:
+	// Show makes a copy.
+	Upper string
+	Show  func() error // required: makes Dir show Lower, and Upper where there is one
+}
+
 // CheckoutOver makes a working copy of a directory that shows, copy-on-write, the
-// one of lower, which stands at commit at. No git runs where that is wanted.
-func (r *Repo) CheckoutOver(ctx context.Context, in CheckoutInput, lower string, at Hash) (*Worktree, error) {
-	w, err := r.outer(in)
-	if err == nil {
-		err = copyFile(filepath.Join(w.repo.dir, "index"), filepath.Join(outerDir(lower), "index"))
+// one of o.Lower. No git runs unless another commit is wanted, and no file is as
+// large as the index is copied: what both have alike is one file with two names,
+// which git replaces and never changes.
+func (r *Repo) CheckoutOver(ctx context.Context, in CheckoutInput, o Over) (*Worktree, error) {
+	w, err := r.outerLike(in, outerDir(o.Lower))
+	if err == nil && o.Upper != "" {
+		err = w.own(o.Upper)
 	}
-	if err == nil && at == in.Commit {
-		err = errors.Join(os.WriteFile(w.branchFile(in.Branch), []byte(at+"\n"), 0o644), w.replant(at))
+	if err == nil {
+		err = o.Show()
+	}
+	if err == nil && o.Upper == "" {
+		err = w.own(in.Dir)
+	}
+	if err == nil && o.At == in.Commit {
+		err = link(w.branchFile(in.Branch), filepath.Join(outerDir(o.Lower), "refs", "heads", in.Branch))
 	} else if err == nil {
 		err = w.Reset(ctx, in.Commit)
 	}
@@ -77,14 +99,6 @@ func (r *Repo) CheckoutOver(ctx context.Context, in CheckoutInput, lower string,
 
 func (w *Worktree) branchFile(branch string) string {
 	return filepath.Join(w.repo.dir, "refs", "heads", filepath.FromSlash(branch))
-}
-
-func copyFile(to, from string) error {
-	data, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, data, 0o644)
 }
 
 // OpenWorktree opens a working copy that Checkout made. It never walks up into

@@ -146,12 +146,12 @@ func sweepTries(dir string) error {
 // Mounted reports whether something is mounted at dir.
 func Mounted(dir string) bool { return slices.Contains(mounts(), dir) }
 
-// UnmountBelow unmounts whatever is mounted at dir or below it. Who still has a
-// file there open keeps it until it is closed.
-func UnmountBelow(dir string) error {
+// UnmountBelow unmounts whatever is mounted at one of the directories or below it.
+// Who still has a file there open keeps it until it is closed.
+func UnmountBelow(dirs ...string) error {
 	var faults []error
 	for _, at := range slices.Backward(mounts()) {
-		if at != dir && !strings.HasPrefix(at, dir+"/") {
+		if !slices.ContainsFunc(dirs, func(dir string) bool { return at == dir || strings.HasPrefix(at, dir+"/") }) {
 			continue
 		}
 		err := syscall.Unmount(at, 0)

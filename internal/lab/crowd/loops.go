@@ -4,156 +4,172 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"greenward/agents"
 	"greenward/agents/model"
 	"greenward/internal/modeltest"
-	"greenward/internal/proc"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// Shells is what a command of an agent costs, beside the sandbox alone.
-type Shells struct {
-	Bare    float64 `json:"bare_ms"`    // sh without a sandbox, median
-	Sandbox float64 `json:"sandbox_ms"` // the cell itself
-}
-
-// Loops is what the loops cost.
+// Loops is what the loops do at most, with a model that answers at once.
 type Loops struct {
 	Turns     int     `json:"turns"`
 	Calls     int     `json:"tool_calls"`
 	Seconds   float64 `json:"seconds"`
 	PerSecond float64 `json:"calls_per_second"`
-	Added     float64 `json:"added_p99_ms"` // between a reply and the next request
 	Resident  int64   `json:"resident_bytes"`
 	Peak      int64   `json:"peak_bytes"`
-	Failed    int     `json:"failed"`
 }
 
-func (c *Crowd) shells(ctx context.Context, all *agents.Workspaces) (Shells, error) {
-	ws, err := c.open(ctx, all, "shell")
+// Turns is what the harness adds to a turn of some agents at once, in milliseconds. A
+// turn goes from one reply of the model, when it has been read, to the next. What is
+// added is its time less the model server's (from when it has the head of the request
+// to when it has written the end of the reply) and less what the tools took: so it is
+// reading and writing the transcript, syncing it, putting the request together,
+// waiting for the limiter, both ways over the wire, and waiting for the processor.
+type Turns struct {
+	Agents int     `json:"agents"`
+	Turns  int     `json:"turns"` // in all
+	P50    float64 `json:"added_p50_ms"`
+	P99    float64 `json:"added_p99_ms"`
+	Most   float64 `json:"added_most_ms"`
+	// Before is the part of it before the request is given to the client, Wire the
+	// rest.
+	Before float64 `json:"before_p99_ms"`
+	Wire   float64 `json:"wire_p99_ms"`
+	Model  float64 `json:"model_p50_ms"`
+	Tools  float64 `json:"tools_p99_ms"`
+	Peak   int64   `json:"peak_bytes"`
+}
+
+// fleet is many loops at once.
+type fleet struct {
+	name    string
+	agents  int
+	turns   int
+	latency time.Duration // of the model, about
+}
+
+// loops measures how many tool calls are done.
+func (c *Crowd) loops(ctx context.Context, all *agents.Workspaces) (*Loops, error) {
+	c.Say("%d loops of %d turns against a scripted server in this process", c.Agents, c.Turns)
+	began := c.Now()
+	turns, took, err := c.drive(ctx, all, fleet{name: "loop", agents: c.Agents, turns: c.Turns})
 	if err != nil {
-		return Shells{}, err
+		return nil, err
 	}
-	const times = 40
-	command := proc.Command{Name: "sh", Args: []string{"-c", "true"}, Dir: ws.Dir(), Env: c.Env, Timeout: time.Minute}
-	measure := func(run func(context.Context, proc.Command) (proc.Result, error)) (float64, error) {
-		var took []float64
-		for range times {
-			began := c.Now()
-			result, err := run(ctx, command)
-			if err == nil && !result.OK() {
-				err = errors.New(result.String())
-			}
-			if err != nil {
-				return 0, fmt.Errorf("run a shell: %w", err)
-			}
-			took = append(took, c.ms(began))
+	out := &Loops{Turns: len(turns), Calls: callsOfTurn * c.Agents * c.Turns, Seconds: took.Seconds()}
+	out.PerSecond = float64(out.Calls) / out.Seconds
+	out.Resident, out.Peak = resident()
+	c.Say("… in %.0f s", c.ms(began)/1000)
+	return out, nil
+}
+
+// turnsOf is how many turns each agent has whose added latency is measured.
+const turnsOf = 6
+
+// turns measures what the harness adds, for some numbers of agents.
+func (c *Crowd) turns(ctx context.Context, all *agents.Workspaces) ([]Turns, error) {
+	var list []Turns
+	for _, n := range []int{50, 100, c.Agents} {
+		if n > c.Agents || len(list) > 0 && list[len(list)-1].Agents == n {
+			continue
 		}
-		return median(took), nil
+		c.Say("%d agents, %d turns each, a model that takes %s", n, turnsOf, c.Latency)
+		turns, _, err := c.drive(ctx, all, fleet{name: fmt.Sprintf("turn-%d", n), agents: n, turns: turnsOf, latency: c.Latency})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, sum(n, turns))
 	}
-	var out Shells
-	if out.Bare, err = measure(proc.Run); err != nil {
-		return out, err
-	}
-	if out.Sandbox, err = measure(ws.Run); err != nil {
-		return out, err
-	}
-	return out, ws.Remove()
+	return list, nil
 }
 
-// watch is a model client that notes how long its caller took between a reply and
-// the next request.
-type watch struct {
-	model.Client
-	mu    *sync.Mutex
-	all   *[]float64
-	reply time.Time
-	now   func() time.Time
-}
-
-// Complete asks.
-func (w *watch) Complete(ctx context.Context, r model.Request) (model.Reply, error) {
-	if !w.reply.IsZero() {
-		w.mu.Lock()
-		*w.all = append(*w.all, millis(w.now().Sub(w.reply)))
-		w.mu.Unlock()
+func sum(n int, turns []turn) Turns {
+	out := Turns{Agents: n, Turns: len(turns)}
+	var added, before, wire, server, hands []float64
+	for _, t := range turns {
+		added = append(added, millis(t.before+t.asked-t.tools-t.server))
+		before, wire = append(before, millis(t.before-t.tools)), append(wire, millis(t.asked-t.server))
+		server, hands = append(server, millis(t.server)), append(hands, millis(t.tools))
 	}
-	reply, err := w.Client.Complete(ctx, r)
-	w.reply = w.now()
-	return reply, err
+	out.P50, out.P99, out.Most = median(added), quantile(added, 0.99), quantile(added, 1)
+	out.Before, out.Wire, out.Model, out.Tools = quantile(before, 0.99), quantile(wire, 0.99), median(server), quantile(hands, 0.99)
+	_, out.Peak = resident()
+	return out
 }
 
-// script reads and edits by turns, then hands off.
-func (c *Crowd) script(r modeltest.Request) modeltest.Reply {
+// callsOfTurn is how many tools a turn calls: one reads, one edits.
+const callsOfTurn = 2
+
+// work is the file that an agent edits.
+func work(n int) string { return fmt.Sprintf("edited %d times\n", n) }
+
+// script reads and edits, then hands off.
+func (f fleet) script(r modeltest.Request) modeltest.Reply {
 	n := r.Turns()
+	read := modeltest.NewCall("read", map[string]any{"path": fmt.Sprintf("dir-%02d/sub-0/file-%d.txt", n%50, n%50), "from": n, "lines": 20})
+	reply := modeltest.Use(read, modeltest.NewCall("edit", map[string]any{"path": "work.txt", "old_str": work(n - 1), "new_str": work(n)}))
 	switch {
-	case n >= c.Turns:
-		return modeltest.Use(modeltest.NewCall("hand_off", map[string]any{"outcome": "done", "summary": "done"}))
+	case n >= f.turns:
+		reply = modeltest.Use(modeltest.NewCall("hand_off", map[string]any{"outcome": "done", "summary": "done"}))
 	case n == 0:
-		return modeltest.Use(modeltest.NewCall("write", map[string]any{"path": "work.txt", "content": "turn 0\n"}))
-	case n%2 == 0:
-		return modeltest.Use(modeltest.NewCall("edit", map[string]any{"path": "work.txt", "old_str": fmt.Sprintf("turn %d\n", n-2), "new_str": fmt.Sprintf("turn %d\n", n)}))
-	default:
-		return modeltest.Use(modeltest.NewCall("read", map[string]any{"path": fmt.Sprintf("dir-%02d/sub-0/file-%d.txt", n%50, n%50), "from": n, "lines": 20}))
+		reply = modeltest.Use(read, modeltest.NewCall("write", map[string]any{"path": "work.txt", "content": work(0)}))
 	}
+	reply.Latency = f.delay(len(r.FirstUser())*7919 + n*104729)
+	return reply
 }
 
-// loops runs all loops at once.
-func (c *Crowd) loops(ctx context.Context, all *agents.Workspaces) (Loops, error) {
-	var out Loops
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return out, err
-	}
-	served := make(chan error, 1)
-	go func() {
-		served <- modeltest.New(modeltest.Func(c.script), modeltest.Options{Keep: 10}).Serve(ctx, listener)
-	}()
-	client, err := model.New(model.Options{BaseURL: "http://" + listener.Addr().String() + "/v1", Now: c.Now, Model: "scripted", Concurrency: c.Agents})
-	if err != nil {
-		return out, err
-	}
-	rooms := make([]*agents.Workspace, c.Agents)
+// delay is between half the latency and half as much again, so that the agents do
+// not march in step.
+func (f fleet) delay(seed int) time.Duration {
+	return f.latency/2 + f.latency*time.Duration(seed%1000)/1000
+}
+
+// drive runs all loops at once and gives their turns.
+func (c *Crowd) drive(ctx context.Context, all *agents.Workspaces, f fleet) (turns []turn, took time.Duration, err error) {
+	rooms := make([]*agents.Workspace, f.agents)
 	for i := range rooms {
-		if rooms[i], err = c.open(ctx, all, fmt.Sprintf("loop-%03d", i)); err != nil {
-			return out, err
+		// Names of different lengths make different latencies.
+		if rooms[i], err = c.open(ctx, all, fmt.Sprintf("%s-%d", f.name, i)); err != nil {
+			return nil, 0, err
 		}
 	}
-	var mu sync.Mutex
-	var added []float64
+	double, err := serve(ctx, f, c.Now)
+	if err != nil {
+		return nil, 0, err
+	}
+	client, err := model.New(model.Options{BaseURL: double.url, Now: c.Now, Model: "scripted", Concurrency: f.agents, Transport: double.transport(f.agents)})
+	if err != nil {
+		return nil, 0, errors.Join(err, double.close())
+	}
 	var group errgroup.Group
+	watches := make([]*watch, f.agents)
 	sync := &agents.SyncGroup{}
 	began := c.Now()
-	for _, ws := range rooms {
-		group.Go(func() error { return c.loop(ctx, ws, &watch{Client: client, mu: &mu, all: &added, now: c.Now}, sync) })
+	for i, ws := range rooms {
+		watches[i] = &watch{to: client, now: c.Now}
+		group.Go(func() error { return c.loop(ctx, ws, watches[i], sync) })
 	}
 	err = group.Wait()
-	out.Seconds = c.ms(began) / 1000
-	out.Resident, out.Peak = resident()
-	out.Turns, out.Calls = c.Agents*(c.Turns+1), c.Agents*c.Turns
-	out.PerSecond, out.Added = float64(out.Calls)/out.Seconds, quantile(added, 0.99)
-	for _, ws := range rooms {
+	took = c.Now().Sub(began)
+	for i, ws := range rooms {
 		err = errors.Join(err, ws.Remove())
+		turns = append(turns, watches[i].turns...)
 	}
-	stop()
-	return out, errors.Join(err, <-served)
+	return turns, took, errors.Join(err, double.close())
 }
 
 // loop is one worker's conversation, from its task to its hand-off.
-func (c *Crowd) loop(ctx context.Context, ws *agents.Workspace, client model.Client, sync *agents.SyncGroup) error {
+func (c *Crowd) loop(ctx context.Context, ws *agents.Workspace, w *watch, sync *agents.SyncGroup) error {
 	name := ws.Agent()
-	t, err := agents.OpenTranscript(agents.TranscriptInput{State: c.Hub.State(), Run: "lab", Agent: name, Now: c.Now, Group: sync})
+	t, err := agents.OpenTranscript(agents.TranscriptInput{State: c.Hub.State(), Run: "lab", Agent: name, Now: c.Now, Group: sync, Secrets: []model.Secret{model.NewSecret("sk-0123456789abcdef")}})
 	if err != nil {
 		return err
 	}
-	mind := &agents.ModelMind{Client: client, Limits: agents.Limits{Steps: 10 * c.Turns}, Now: c.Now}
+	mind := &agents.ModelMind{Client: w, Limits: agents.Limits{Steps: 10 * c.Turns}, Now: c.Now}
 	session, err := mind.Begin(ctx, agents.Job{Task: agents.Task{ID: "lab/" + name, Title: "count"}, Agent: name, Run: "lab", Workspace: ws, Env: c.Env, Transcript: t})
 	if err != nil {
 		return err
@@ -162,5 +178,8 @@ func (c *Crowd) loop(ctx context.Context, ws *agents.Workspace, client model.Cli
 	if err == nil && report.Outcome != agents.Done {
 		err = fmt.Errorf("%s ended as %s: %v", name, report.Outcome, report.Notes)
 	}
-	return errors.Join(err, session.Close(), t.Close())
+	if err := errors.Join(err, session.Close(), t.Close()); err != nil {
+		return err
+	}
+	return w.readTools(agents.TranscriptPath(c.Hub.State(), "lab", name))
 }

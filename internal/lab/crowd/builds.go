@@ -1,0 +1,92 @@
+package crowd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"greenward/agents"
+	"greenward/internal/proc"
+)
+
+// Builds is what `go build ./...` takes after one file of one package was changed, in
+// a workspace that was just made, and in one that has built before. They share a
+// build cache.
+type Builds struct {
+	Cold  float64 `json:"cold_ms"`  // the first build of all, with an empty cache
+	Warm  float64 `json:"warm_ms"`  // median
+	Fresh float64 `json:"fresh_ms"` // median
+	Ratio float64 `json:"ratio"`    // fresh by warm
+}
+
+// packages of the module that is built.
+const packages = 60
+
+// module is a module of packages that each import the one before.
+func module() map[string]string {
+	files := map[string]string{"go.mod": "module lab\n\ngo 1.21\n"}
+	for i := range packages {
+		var text strings.Builder
+		fmt.Fprintf(&text, "package p%d\n\n", i)
+		if i > 0 {
+			fmt.Fprintf(&text, "import \"lab/p%d\"\n\nfunc below() int { return p%d.F0(1) }\n", i-1, i-1)
+		}
+		for f := range 40 {
+			fmt.Fprintf(&text, "\nfunc F%d(n int) int {\n\tfor i := range [10]int{} {\n\t\tn += i * %d\n\t}\n\treturn n\n}\n", f, f)
+		}
+		files[fmt.Sprintf("p%d/p.go", i)] = text.String()
+	}
+	return files
+}
+
+func (c *Crowd) builds(ctx context.Context, all *agents.Workspaces) (*Builds, error) {
+	c.Say("builds in new workspaces and in one that has built before")
+	out := &Builds{}
+	old, err := c.open(ctx, all, "builder")
+	if err != nil {
+		return nil, err
+	}
+	if out.Cold, err = c.build(ctx, old, 0); err != nil {
+		return nil, errors.Join(err, old.Remove())
+	}
+	const times = 7
+	var warm, fresh []float64
+	for i := range times {
+		took, err := c.build(ctx, old, 2*i+1)
+		if err != nil {
+			return nil, errors.Join(err, old.Remove())
+		}
+		warm = append(warm, took)
+		young, err := c.open(ctx, all, fmt.Sprintf("builder-%d", i))
+		if err != nil {
+			return nil, errors.Join(err, old.Remove())
+		}
+		took, err = c.build(ctx, young, 2*i+2)
+		if err := errors.Join(err, young.Remove()); err != nil {
+			return nil, errors.Join(err, old.Remove())
+		}
+		fresh = append(fresh, took)
+	}
+	out.Warm, out.Fresh = median(warm), median(fresh)
+	out.Ratio = out.Fresh / out.Warm
+	return out, old.Remove()
+}
+
+// build changes a package that nothing imports, and builds all.
+func (c *Crowd) build(ctx context.Context, ws *agents.Workspace, change int) (float64, error) {
+	name := filepath.Join(ws.Dir(), fmt.Sprintf("p%d", packages-1), "changed.go")
+	if err := os.WriteFile(name, fmt.Appendf(nil, "package p%d\n\nconst Changed = %d\n", packages-1, change), 0o644); err != nil {
+		return 0, err
+	}
+	said := proc.NewCapture(1<<10, 1<<10, nil)
+	began := c.Now()
+	result, err := ws.Run(ctx, proc.Command{Name: "sh", Args: []string{"-c", "go build ./..."}, Dir: ws.Dir(), Env: c.Env, Stdout: said, Stderr: said, Timeout: 10 * time.Minute})
+	if err == nil && !result.OK() {
+		err = fmt.Errorf("go build: %s: %s", result, said)
+	}
+	return c.ms(began), err
+}
