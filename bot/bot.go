@@ -180,7 +180,7 @@ func (b *Bot) Run(ctx context.Context) error {
 		} else if ctx.Err() == nil {
 			try++
 			gap = min(b.cfg.Poll, b.cfg.Pause<<min(try, 12))
-			zerolog.Ctx(ctx).Warn().Err(err).Int("try", try).Dur("wait", gap).Msg("reconcile was put off")
+			zerolog.Ctx(ctx).Warn().Err(err).Int("try", try).Dur("wait", gap).Msg("look at GitHub failed and is made again")
 		}
 		if gap = max(gap, b.cooling()); err != nil {
 			if !pause(ctx, gap, nil) {

@@ -47,6 +47,7 @@ type Exchange struct {
 	Now         func() time.Time
 	By          string   // names this process in the log
 	Trusted     []string // public keys of people whose orders count, beside the hub's own
+	Moved       *Bell    // rung when upstream has what it had not; may be nil
 
 	mu     sync.Mutex
 	rested time.Time // when the rest was pushed last
@@ -298,6 +299,11 @@ func (x *Exchange) giveRemote(ctx context.Context, all bool) ([]git.Ref, error) 
 	if skipped = append(skipped, more...); err != nil {
 		return skipped, err
 	}
+	if !slices.Contains(more, x.Green) {
+		if err := x.seen(ctx, green); err != nil {
+			return skipped, err
+		}
+	}
 	if !all && x.Now().Sub(x.rested) < lesserEvery {
 		return skipped, nil
 	}
@@ -312,20 +318,26 @@ func (x *Exchange) giveRemote(ctx context.Context, all bool) ([]git.Ref, error) 
 }
 
 // seen notes that upstream has what was pushed, so that a rewind to before it is
-// noticed.
+// noticed, and that what it shows can be told at once.
 func (x *Exchange) seen(ctx context.Context, pushed []git.RefUpdate) error {
 	for _, u := range pushed {
-		if u.Ref != x.Main {
+		if u.Ref != x.Main && u.Ref != x.Green || u.New.IsZero() {
 			continue
 		}
-		track := git.Track(x.Main)
+		track := git.Track(u.Ref)
 		old, err := x.Hub.Tip(track)
 		if err != nil || old == u.New {
 			return err
 		}
 		err = x.Hub.Transact(ctx, "seen upstream", []git.RefUpdate{{Ref: track, New: u.New, Old: old}})
-		if _, raced := errors.AsType[*git.RaceError](err); !raced {
-			return err // else a fetch meanwhile knows more
+		if _, raced := errors.AsType[*git.RaceError](err); raced {
+			continue // a fetch meanwhile knows more
+		}
+		if err != nil {
+			return err
+		}
+		if x.Moved != nil {
+			x.Moved.Ring()
 		}
 	}
 	return nil

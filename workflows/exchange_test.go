@@ -138,6 +138,12 @@ type site struct {
 	lander   *queue.Lander
 }
 
+func (r *remote) begun() *remote {
+	r.url = r.dir
+	gittest.Commit(r, r.dir, "main", "begin", map[string]string{"a": "1\n"})
+	return r
+}
+
 func (r *remote) site() *site {
 	r.Helper()
 	s := &site{remote: r, dir: gittest.Bare(r)}
@@ -248,6 +254,21 @@ func TestMirrorsWhilePeoplePush(t *testing.T) {
 			r.Errorf("held: %s", *s.exchange.Held())
 		}
 	})
+}
+
+// Whoever tells people what upstream shows hears of it when it is there, main and green.
+func TestBellRingsWhenUpstreamHasIt(t *testing.T) {
+	t.Parallel()
+	s := (&remote{TB: t, dir: gittest.Bare(t)}).begun().site()
+	s.exchange.Moved = &workflows.Bell{}
+	s.land("one", map[string]string{"one": "1\n"})
+	gittest.Git(t, s.dir, "update-ref", "refs/heads/green", "main")
+	heard := s.exchange.Moved.Heard()
+	s.once()
+	<-heard
+	if at := s.git("rev-parse", string(git.Track("refs/heads/main")), string(git.Track("refs/heads/green"))); at != s.git("rev-parse", "main", "green") {
+		t.Errorf("upstream is said to have %s", at)
+	}
 }
 
 // Somebody pushes between our fetch and our push: the push is made again on top.

@@ -152,7 +152,8 @@ func (f *front) hub(ctx context.Context, cfg bot.Config, t *tenant, dir string) 
 	if err := repo.SetRemote(ctx, sub.remote, r.Clone); err != nil {
 		return err
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	log := zerolog.Ctx(ctx).With().Str("repository", r.Path()).Logger()
+	g, ctx := errgroup.WithContext(log.WithContext(ctx))
 	f.note("serving %s from %s", r.Path(), sub.dir)
 	page, b, err := sub.serveHub(ctx, g, f, cfg)
 	if err != nil {

@@ -223,6 +223,7 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 	auditor := &workflows.Auditor{Hub: e.hub, Main: e.main}
 	g.Go(func() error { return auditor.Run(ctx) })
 	if e.hub.Upstream() != "" {
+		c.exchange.Moved = c.moved
 		g.Go(func() error { return c.exchange.Run(ctx) })
 	}
 	if len(e.policy.Required()) > 0 {
