@@ -21,12 +21,13 @@ type landOptions struct {
 	same            float64
 	noAudit         bool
 	long            int
+	grow, flat      bool
 }
 
 func labLandCommand() command {
 	return command{
 		name: "lab land", args: "--repo PATH", summary: "measure landing on a copy of a real repository, beside scripts and fast-import",
-		example: "greenward lab land --repo ~/project --changes 2000 --batch 50\ngreenward lab land --repo ~/project --changes 500 --batch 1 --same-file 0.1 --json\ngreenward lab land --repo ~/project --changes 100000 --long 5000",
+		example: "greenward lab land --repo ~/project --changes 2000 --batch 50\ngreenward lab land --repo ~/project --changes 500 --batch 1 --same-file 0.1 --json\ngreenward lab land --repo ~/project --changes 100000 --long 2000\ngreenward lab land --flat",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 			var o landOptions
 			fs.StringVar(&o.repo, "repo", "", "the `PATH` of the repository to copy; it is only read")
@@ -40,6 +41,8 @@ func labLandCommand() command {
 			fs.StringVar(&o.only, "only", "", "measure only the ways whose names begin with `NAME`")
 			fs.Float64Var(&o.same, "same-file", 0, "`SHARE` of the changes that touch a file another one touches")
 			fs.IntVar(&o.long, "long", 0, "instead: land in rounds of `N` that wait at once, maintain the hub between them, and compare the first with the last")
+			fs.BoolVar(&o.grow, "grow", false, "with --long: every change adds a file, so that folders grow; else they change files that are there")
+			fs.BoolVar(&o.flat, "flat", false, "instead: make a small repository, one of 100 times the history and one of 30 times the files, and compare what landing costs on each; wants no --repo")
 			fs.BoolVar(&o.noAudit, "no-audit", false, "do not recompute what was landed")
 			return func(ctx context.Context, args []string) error {
 				if err := noArgs(args); err != nil {
@@ -48,7 +51,7 @@ func labLandCommand() command {
 				if len(o.batches) == 0 {
 					o.batches = []int{50, 1}
 				}
-				if o.repo == "" || o.changes < 1 || slices.Min(o.batches) < 1 || o.long < 0 || o.same < 0 || o.same > 0.5 {
+				if o.repo == "" && !o.flat || o.changes < 1 || slices.Min(o.batches) < 1 || o.long < 0 || o.same < 0 || o.same > 0.5 {
 					return usagef("lab land: --repo, at least one change and a batch, and a --same-file of at most 0.5 are wanted")
 				}
 				return a.labLand(ctx, o)
@@ -58,6 +61,28 @@ func labLandCommand() command {
 }
 
 func (a *app) labLand(ctx context.Context, o landOptions) error {
+	dir := o.dir
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "greenward-land-"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir) //nolint:errcheck // the system clears its temporary files
+	} else if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if o.flat {
+		f := &lab.Flat{Dir: dir, Host: a.host, Changes: o.changes, Batch: o.batches[0], Now: a.now, Say: a.note}
+		report, err := f.Run(ctx)
+		if err != nil {
+			return err
+		}
+		return a.print(report, func(w io.Writer) {
+			for _, r := range report.Rows {
+				line(w, "%6d commits %6d files: %6.0f landings/s, %5.2f ms of CPU each: %.2f times as long, %.2f times the CPU of the first", r.Commits, r.Files, r.PerSecond, r.CPU, r.Times, r.TimesCPU)
+			}
+		})
+	}
 	source, err := git.Open(ctx, o.repo, a.host)
 	if err != nil {
 		return err
@@ -66,27 +91,13 @@ func (a *app) labLand(ctx context.Context, o landOptions) error {
 	if err != nil {
 		return usagef("lab land: %v", err)
 	}
-	dir := o.dir
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "greenward-land-"); err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir) //nolint:errcheck // the system clears its temporary files
-	} else if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	l := &lab.Land{Source: source, Main: main, Dir: dir, Changes: o.changes, Batches: o.batches, SameFile: o.same, Only: o.only, Audit: !o.noAudit, Now: a.now, Say: a.note}
+	l := &lab.Land{Source: source, Main: main, Dir: dir, Changes: o.changes, Batches: o.batches, SameFile: o.same, Grow: o.grow, Only: o.only, Audit: !o.noAudit, Now: a.now, Say: a.note}
 	if o.long > 0 {
 		report, err := l.Long(ctx, o.long)
 		if err != nil {
 			return err
 		}
-		return a.print(report, func(w io.Writer) {
-			line(w, "%d landings in rounds of %d: %.0f/s in the second tenth, %.0f/s in the last: %.2f times as long; maintenance %.0f s beside %.0f s of landing",
-				report.Changes, report.Round, report.First, report.Last, report.First/report.Last, report.Tending, report.Landing)
-			line(w, "the hub's objects have %d bytes; freshly packed with all that it keeps %d: %.2f times; main and log alone %d: %.2f times",
-				report.Bytes, report.Whole, float64(report.Bytes)/float64(report.Whole), report.Repacked, float64(report.Bytes)/float64(report.Repacked))
-		})
+		return a.print(report, func(w io.Writer) { showLong(w, report) })
 	}
 	report, err := l.Run(ctx)
 	if err != nil {
@@ -99,6 +110,17 @@ func (a *app) labLand(ctx context.Context, o landOptions) error {
 		return errNo
 	}
 	return nil
+}
+
+func showLong(w io.Writer, r lab.LongReport) {
+	line(w, "%d landings in rounds of %d: %.0f/s in the second tenth, %.0f/s in the last: %.2f times as long; %.2f and %.2f ms of CPU each: %.2f times; maintenance %.0f s beside %.0f s of landing",
+		r.Changes, r.Round, r.First, r.Last, r.First/r.Last, r.FirstCPU, r.LastCPU, r.LastCPU/r.FirstCPU, r.Tending, r.Landing)
+	if r.Whole == 0 {
+		line(w, "the hub's objects have %d bytes; a freshly packed one could not be made", r.Bytes)
+		return
+	}
+	line(w, "the hub's objects have %d bytes; freshly packed with all that it keeps %d: %.2f times; main and log alone %d: %.2f times",
+		r.Bytes, r.Whole, float64(r.Bytes)/float64(r.Whole), r.Repacked, float64(r.Bytes)/float64(r.Repacked))
 }
 
 func showLand(w io.Writer, r lab.LandReport) {

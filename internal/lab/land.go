@@ -1,10 +1,8 @@
 package lab
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"path"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -22,6 +20,7 @@ type Land struct {
 	Changes  int       // required
 	Batches  []int     // required: landings a transaction, each measured by itself
 	SameFile float64   // share of changes that touch a file that another one touches, elsewhere in it
+	Grow     bool      // of Long: every change adds a file, so that folders grow; else they change files that are there
 	Only     string    // ways whose names begin so, and no other; empty: all
 	Audit    bool      // recompute what was landed
 	Now      func() time.Time
@@ -120,138 +119,6 @@ func (l *Land) add(out *LandReport, run LandRun) {
 	}
 	out.Runs = append(out.Runs, run)
 	l.Say("%s, %d a transaction, synced %v: %.0f landings/s, %.2f ms of CPU each", run.Name, run.Batch, run.Synced, run.PerSecond, run.CPU)
-}
-
-// prepare makes changes of one file each, all on main.
-func (l *Land) prepare(ctx context.Context, repo *git.Repo, out *LandReport) error {
-	list, err := repo.RevList(ctx, []git.Hash{l.Main}, nil)
-	if err != nil {
-		return err
-	}
-	files, err := repo.Files(l.Main, "")
-	if err != nil {
-		return err
-	}
-	out.Files, out.Commits = len(files), len(list)
-	stage := repo.Stage()
-	every := 0
-	if l.SameFile > 0 {
-		every = max(2, int(1/l.SameFile+0.5))
-	}
-	pick := picker{repo: repo, main: l.Main, files: files, step: step(len(files))}
-	var last place
-	for i := range l.Changes {
-		name := fmt.Sprintf("lab-%06d", i)
-		again := every > 0 && i%every == every-1 && last.text != nil
-		at := last
-		if !again {
-			if at, err = pick.next(every > 0); err != nil {
-				return err
-			}
-		}
-		p := prepared{name: name, path: at.path}
-		if p.head, p.blob, err = l.change(stage, p, at.text, again); err != nil {
-			return err
-		}
-		if last = at; again {
-			out.SameFile++
-			last = place{}
-		}
-		l.heads = append(l.heads, p)
-		if stage.Pending() > 5_000 {
-			if err := stage.Flush(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	return stage.Flush(ctx)
-}
-
-// place is a file to change.
-type place struct {
-	path string
-	text []byte // nil: it is new
-}
-
-// picker gives files far apart from each other, then new ones beside them.
-type picker struct {
-	repo  *git.Repo
-	main  git.Hash
-	files []string
-	step  int // shares no factor with the count, so that every file has its turn
-	n     int
-}
-
-// next is a file that can take a comment; a long one, for two changes to meet in peace.
-func (p *picker) next(long bool) (place, error) {
-	for p.n < len(p.files) {
-		at := place{path: p.files[p.n*p.step%len(p.files)]}
-		p.n++
-		if _, ok := comment(at.path, ""); !ok {
-			continue
-		}
-		entry, err := p.repo.Lookup(p.main, at.path)
-		if err != nil {
-			return at, err
-		}
-		if entry.Mode != git.ModeFile {
-			continue
-		}
-		if at.text, err = p.repo.Blob(entry.Hash); err != nil {
-			return at, err
-		}
-		if !long || bytes.Count(at.text, []byte("\n")) >= 8 {
-			return at, nil
-		}
-	}
-	p.n++
-	return place{path: path.Join(path.Dir(p.files[p.n*p.step%len(p.files)]), fmt.Sprintf("lab-%d.txt", p.n))}, nil
-}
-
-// comment is a text as a line that changes no meaning of a file, if there is one.
-func comment(name, text string) (string, bool) {
-	switch path.Ext(name) {
-	case ".go", ".js", ".ts", ".c", ".h", ".rs", ".java":
-		return "// " + text + "\n", true
-	case ".txt", ".md", ".rst":
-		return text + "\n", true
-	case ".yaml", ".yml", ".toml", ".sh", ".py", ".rb":
-		return "# " + text + "\n", true
-	}
-	return "", false
-}
-
-// step is a number near a third of n that shares no factor with it.
-func step(n int) int {
-	common := func(a, b int) int {
-		for b != 0 {
-			a, b = b, a%b
-		}
-		return a
-	}
-	for s := max(1, n/3); ; s++ {
-		if common(s, n) == 1 {
-			return s
-		}
-	}
-}
-
-func (l *Land) change(stage *git.Stage, p prepared, old []byte, above bool) (head, blob git.Hash, err error) {
-	added, _ := comment(p.path, p.name)
-	text := append(bytes.Clone(old), "\n"+added...)
-	if above {
-		text = append([]byte(added+"\n"), old...)
-	}
-	if blob, err = stage.WriteBlob(text); err != nil {
-		return "", "", err
-	}
-	tree, err := stage.EditTree(l.Main, []git.Edit{{Path: p.path, Hash: blob}})
-	if err != nil {
-		return "", "", err
-	}
-	who := git.Identity{Name: "Ada", Email: "ada@example.com", When: l.Now()}
-	head, err = stage.WriteCommit(git.CommitInput{Tree: tree, Parents: []git.Hash{l.Main}, Author: who, Committer: who, Message: "touch " + p.name + "\n"})
-	return head, blob, err
 }
 
 // measure lands on a copy of its own; of the lander it gives the hub, too.
