@@ -266,7 +266,7 @@ func TestBellRingsWhenUpstreamHasIt(t *testing.T) {
 	heard := s.exchange.Moved.Heard()
 	s.once()
 	<-heard
-	if at := s.git("rev-parse", string(git.Track("refs/heads/main")), string(git.Track("refs/heads/green"))); at != s.git("rev-parse", "main", "green") {
+	if at := gittest.Git(t, s.dir, "rev-parse", string(git.Track("refs/heads/main")), string(git.Track("refs/heads/green"))); at != s.git("rev-parse", "main", "green") {
 		t.Errorf("upstream is said to have %s", at)
 	}
 }
