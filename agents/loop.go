@@ -227,12 +227,19 @@ func (l *Loop) add(m model.Message) {
 // ask sends the history and takes the reply into it.
 func (l *Loop) ask(ctx context.Context) (model.Reply, Cut, error) {
 	reply, err := l.Client.Complete(ctx, l.request(slices.Clone(l.history)))
-	if refused, ok := errors.AsType[*model.Error](err); ok {
+	refused, ok := errors.AsType[*model.Error](err)
+	if ok {
 		l.spent = l.spent.Add(refused.Spent)
 		cuts := map[model.Class]Cut{model.Context: CutContext, model.Filtered: CutDecline, model.Invalid: CutInvalid}
 		if cut := cuts[refused.Class]; cut != "" {
 			return model.Reply{}, cut, l.Transcript.Add(Event{Kind: EventNote, Text: refused.Error()})
 		}
+	}
+	if ok && refused.Class == model.Endless {
+		l.steps++
+		thrown := model.Message{Role: model.Assistant, Text: "(an answer that did not come to an end)"}
+		l.add(thrown)
+		return model.Reply{Stop: model.StopLength}, "", l.Transcript.Add(Event{Kind: EventMessage, Message: &thrown})
 	}
 	if err != nil {
 		return model.Reply{}, "", fmt.Errorf("ask the model: %w", err)

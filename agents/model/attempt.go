@@ -51,7 +51,7 @@ func (c *Chat) attempt(ctx context.Context, body []byte, seen *capture) (r Reply
 	if err != nil && ctx.Err() != nil {
 		return Reply{}, false, fmt.Errorf("ask the model: %w", context.Cause(ctx))
 	}
-	if err != nil && a.finish == "" {
+	if err != nil && (a.finish == "" || errors.Is(err, errReplyTooLong)) {
 		return Reply{}, false, c.finishError(c.trouble(callCtx, seen, err, dog.idle), &a, len(body))
 	}
 	// What breaks after the end of the reply takes nothing from it.
@@ -128,7 +128,9 @@ func (c *Chat) trouble(ctx context.Context, seen *capture, err error, silent tim
 		e = classify(answer{status: seen.status, header: seen.header, body: says.body}, c.opts.Now())
 	case errors.Is(err, errNoReply), seen.status >= 300:
 		e = classify(answer{status: seen.status, header: seen.header, body: seen.body}, c.opts.Now())
-	case errors.Is(err, errReplyTooLong), errors.Is(err, errBadPiece):
+	case errors.Is(err, errReplyTooLong): // again would cost the same again
+		e.Class, e.Message = Endless, err.Error()
+	case errors.Is(err, errBadPiece):
 		e.Class, e.Message = Truncated, err.Error()
 	default:
 		e.Message = networkWords(err)

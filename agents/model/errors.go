@@ -19,6 +19,7 @@ const (
 	Overload  Class = "overload"      // the server fails, tried several times
 	Network   Class = "network"       // no answer, or none to its end, tried several times
 	Truncated Class = "truncated"     // answers without an end, tried several times
+	Endless   Class = "endless"       // an answer that is longer than any can be meant to be
 	Context   Class = "context"       // the conversation is too long for the model: compact it
 	Invalid   Class = "invalid"       // the server refuses the request as malformed
 	Filtered  Class = "filtered"      // the model or its provider declines: an outcome of the task
@@ -92,6 +93,8 @@ func (e *Error) words() (what, cure string) {
 		return "the model server %s stopped in the middle of its answer", "run again; if it stays, look at the server's log"
 	case Truncated:
 		return "the model server %s ends its answers too early", "raise its output limit, or look at the server's log"
+	case Endless:
+		return "the model at %s does not come to an end", "set a limit for its output at the server"
 	case Context:
 		return "the conversation is too long for the model at %s", "shorten it, or use a model with a larger window"
 	case Invalid:

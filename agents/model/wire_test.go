@@ -246,9 +246,9 @@ func TestEndlessReplyIsBounded(t *testing.T) {
 			}
 		}
 	}
-	_, err := ask(t, http.HandlerFunc(h), model.Options{Tries: 1})
+	_, err := ask(t, http.HandlerFunc(h), model.Options{Tries: 5})
 	e, ok := errors.AsType[*model.Error](err)
-	if !ok || e.Class != model.Truncated {
+	if !ok || e.Class != model.Endless || e.Tries != 1 {
 		t.Fatalf("got %v", err)
 	}
 	if e.Spent.Completion < (4<<20)/3 || !e.Spent.Estimated {

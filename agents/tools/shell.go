@@ -72,6 +72,9 @@ func report(output string, r proc.Result, timeout time.Duration) string {
 	}
 	output = strings.TrimSuffix(output, "\n")
 	took := r.Took.Round(10 * time.Millisecond)
+	if r.OutOfMemory {
+		output += "\n[out of memory: the limit of all your commands together was met, and a process was ended for it]"
+	}
 	switch {
 	case r.TimedOut:
 		return fmt.Sprintf("%s\n[killed with all its processes after the time limit of %s. If it waited for input: there is none. If it serves: start it in the background.]", output, timeout)
