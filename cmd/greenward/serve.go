@@ -207,6 +207,7 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 		}
 		f.door.Add(b)
 		served = b
+		c.lander.Judge = &reread{inner: c.lander.Judge, lander: c.lander, bot: b, now: a.now}
 		board.Meters = append(board.Meters, botMeter{b, cfg.Owner + "/" + cfg.Name})
 		board.Login, board.Steering = f.login, steering{c, b}
 		board.Probes["github"], board.Probes["webhook"] = b, f.door
