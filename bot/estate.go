@@ -100,7 +100,7 @@ func Prove(ctx context.Context, cfg Config, hook string) ([]Proof, error) {
 	if cfg.App == 0 {
 		return proveToken(ctx, cfg)
 	}
-	_, asApp, bad := cfg.asApp(cfg.Transport)
+	app, asApp, bad := cfg.asApp(cfg.Transport)
 	if bad != nil {
 		return []Proof{{"github key", false, bad.Error(), "set GREENWARD_GITHUB_PRIVATE_KEY, or ..._FILE, to the .pem that GitHub gave"}}, nil //nolint:nilerr // what went wrong is the finding
 	}
@@ -117,7 +117,11 @@ func Prove(ctx context.Context, cfg Config, hook string) ([]Proof, error) {
 	if bad != nil {
 		return append(proofs, Proof{"github installation", false, bad.Error(), "install the App on " + cfg.Owner + "/" + cfg.Name}), nil //nolint:nilerr // what went wrong is the finding
 	}
-	return append(proofs, proveRights(found), proveHook(ctx, asApp, hook)), nil
+	gh, err := cfg.open(ghinstallation.NewFromAppsTransport(app, found.GetID()))
+	if err != nil {
+		return nil, err
+	}
+	return append(proofs, proveRights(found), proveBranch(ctx, forge.Repo{Client: gh, Owner: cfg.Owner, Name: cfg.Name}, cfg.Main), proveHook(ctx, asApp, hook)), nil
 }
 
 func proveRights(found *github.Installation) Proof {
@@ -146,6 +150,19 @@ func proveRights(found *github.Installation) Proof {
 		detail += "; not subscribed to " + strings.Join(deaf, ", ") + ": such news cost a poll period"
 	}
 	return Proof{"github permissions", true, detail, ""}
+}
+
+// proveBranch looks for rules by which GitHub would refuse what has landed.
+func proveBranch(ctx context.Context, repo forge.Repo, branch string) Proof {
+	const name = "github branch"
+	list, err := repo.Refusals(ctx, branch)
+	if err != nil {
+		return Proof{name, false, err.Error(), "what " + branch + " demands of a push is not known"}
+	}
+	if len(list) > 0 {
+		return Proof{name, false, branch + " demands " + strings.Join(list, "; ") + ": GitHub would refuse what has landed", "let the App bypass the rule (Settings, Rules), or demand the checks in .greenward.yml instead: what lands is held to the pull request's checks all the same"}
+	}
+	return Proof{name, true, branch + " has no rule that refuses our pushes", ""}
 }
 
 // proveHook compares where deliveries go and reads how the last ones were answered. An

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"greenward/internal/hubtest"
 )
 
 // proven are the proofs in one line each.
@@ -35,6 +37,14 @@ func TestProveSaysWhatIsMissing(t *testing.T) {
 	wantIn(t, d.proven(d.cfg), "BAD github permissions: missing: contents (write): landing")
 	d.gh.Grant("contents", "write")
 	wantIn(t, d.proven(d.cfg), "not workflows")
+	wantIn(t, d.proven(d.cfg), "ok github branch: main has no rule that refuses our pushes")
+	// Q22: what a push would be refused for is found before anything has landed.
+	d.gh.Demand("main", hubtest.Rules{Checks: []string{"ci"}, Reviews: 1})
+	wantIn(t, d.proven(d.cfg), "BAD github branch: main demands checks that have passed on what is pushed; that changes come by pull requests alone: GitHub would refuse")
+	d.gh.Demand("main", hubtest.Rules{Checks: []string{"ci"}, MergeQueue: true, Bypass: true})
+	wantIn(t, d.proven(d.cfg), "ok github branch")
+	d.gh.Demand("main", hubtest.Rules{Protected: []string{"legacy"}})
+	wantIn(t, d.proven(d.cfg), "BAD github branch: main demands by its classic protection", "the checks legacy")
 	d.gh.Subscribe("issue_comment", "push")
 	wantIn(t, d.proven(d.cfg), "ok github permissions: all that is needed", "not subscribed to issues, pull_request,", "cost a poll period")
 	skewed := d.cfg

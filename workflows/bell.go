@@ -14,8 +14,11 @@ type Bell struct {
 	next chan struct{}
 }
 
-// Ring wakes all who wait.
+// Ring wakes all who wait; without a bell nobody does.
 func (b *Bell) Ring() {
+	if b == nil {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.next != nil {

@@ -47,7 +47,7 @@ type Exchange struct {
 	Now         func() time.Time
 	By          string   // names this process in the log
 	Trusted     []string // public keys of people whose orders count, beside the hub's own
-	Moved       *Bell    // rung when upstream has what it had not; may be nil
+	Moved       *Bell    // rung when upstream has what it had not, or refuses it; may be nil
 
 	mu     sync.Mutex
 	rested time.Time // when the rest was pushed last
@@ -336,9 +336,7 @@ func (x *Exchange) seen(ctx context.Context, pushed []git.RefUpdate) error {
 		if err != nil {
 			return err
 		}
-		if x.Moved != nil {
-			x.Moved.Ring()
-		}
+		x.Moved.Ring()
 	}
 	return nil
 }

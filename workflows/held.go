@@ -84,6 +84,7 @@ func (x *Exchange) change(edit func(*holds)) error {
 	if err := os.Rename(path+".new", path); err != nil {
 		return fmt.Errorf("note why the queue is held: %w", err)
 	}
+	x.Moved.Ring()
 	return nil
 }
 

@@ -97,3 +97,41 @@ func TestH35BaseMovedIsMergedAndCheckedAgain(t *testing.T) {
 		t.Errorf("main has %s", files)
 	}
 }
+
+// Q22: a server that refuses the push of main is quoted word for word where people look;
+// what landed is kept, nothing more lands on top in vain, and it goes on by itself.
+func TestQ22RefusedPushIsQuotedAndNothingIsLost(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	refuse := filepath.Join(s.remote, "hooks", "pre-receive")
+	if err := os.MkdirAll(filepath.Dir(refuse), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := "#!/bin/sh\nwhile read old new ref; do test $ref != refs/heads/main || { echo 'error: GH006: Required status check \"ci/pr-only\" is expected.'; exit 1; }; done\n"
+	if err := os.WriteFile(refuse, []byte(script), 0o755); err != nil { //nolint:gosec // git runs it
+		t.Fatal(err)
+	}
+	gittest.Git(t, s.remote, "config", "core.hooksPath", filepath.Dir(refuse))
+	gittest.Git(t, s.remote, "update-ref", "refs/heads/topic", "refs/heads/main")
+	head := gittest.Commit(t, s.remote, "topic", "work", map[string]string{"new": "1\n"})
+	n := s.gh.Pull(s.alice, head, "main")
+	s.serve()
+	s.ahead.Store(5)
+	s.gh.Comment(s.alice, n, "bors r+ "+head)
+	s.deliver("issue_comment", fmt.Sprintf(`{"action":"created","repository":{"full_name":"acme/widgets"},"issue":{"number":%d}}`, n))
+	s.until("the server's words", func() bool {
+		return s.says(n, "GitHub does not have it yet")() && s.says(n, `Required status check "ci/pr-only" is expected`)()
+	})
+	if page := s.get("/"); !strings.Contains(page, "The queue is held") || !strings.Contains(page, "ci/pr-only") {
+		t.Errorf("the page: %s", page)
+	}
+	if err := os.Remove(refuse); err != nil {
+		t.Fatal(err)
+	}
+	(&forge{T: t, release: func() {}}).until("main on GitHub", func() bool {
+		return strings.Contains(gittest.Git(t, s.remote, "log", "--format=%H", "main"), head)
+	})
+	s.until("the words are gone", func() bool {
+		return s.says(n, "landed as")() && !s.says(n, "GitHub does not have it yet")()
+	})
+}

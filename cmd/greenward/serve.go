@@ -322,6 +322,9 @@ func (o overview) Overview(ctx context.Context) (web.Overview, error) {
 	if list.Frozen != nil {
 		v.Frozen = *list.Frozen
 	}
+	if list.Held != nil {
+		v.Refused = *list.Held
+	}
 	if status.Hold != nil {
 		v.Held = *status.Hold
 	}

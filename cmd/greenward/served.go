@@ -133,6 +133,9 @@ func (q *botQueue) Outcome(ctx context.Context, name string, head git.Hash) (bot
 		if out.Public, out.Merged, err = q.shown(ctx, out.Landed, head); err != nil {
 			return bot.Outcome{}, err
 		}
+		if held := q.crew.exchange.Held(); held != nil && !out.Public {
+			out.Detail = "GitHub does not have it yet: " + *held
+		}
 	}
 	return out, nil
 }

@@ -91,6 +91,7 @@ func measure(o Overview) []Sample {
 		Sample{Name: "greenward_green_behind_commits", Help: "Commits of main that green lacks.", Value: float64(o.Behind)},
 		Sample{Name: "greenward_green_lag_seconds", Help: "Age of the oldest commit that green lacks.", Value: o.Lag.Seconds()},
 		Sample{Name: "greenward_frozen", Help: "1 while nothing lands.", Value: flag(o.Frozen != "")},
+		Sample{Name: "greenward_held", Help: "1 while the remote does not take main.", Value: flag(o.Refused != "")},
 		Sample{Name: "greenward_green_stale", Help: "1 while green is older than the policy allows.", Value: flag(o.Stale)},
 		Sample{Name: "greenward_active_workers", Help: "Claims that somebody holds now.", Value: float64(o.ActiveWorkers)},
 		Sample{Name: "greenward_green_held", Help: "1 while green does not move.", Value: flag(o.Held != "")},

@@ -29,6 +29,7 @@ type Overview struct {
 	Behind        int    // commits of main that green's snapshot lacks
 	Lag           time.Duration
 	Frozen, Held  string // the reasons
+	Refused       string // why the remote does not take main
 	Stale         bool   // green is older than the policy allows
 	Queue         []Entry
 	Promotions    []Promotion // newest first

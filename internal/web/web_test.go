@@ -170,6 +170,9 @@ greenward_green_lag_seconds 1.5
 # HELP greenward_green_stale 1 while green is older than the policy allows.
 # TYPE greenward_green_stale gauge
 greenward_green_stale 0
+# HELP greenward_held 1 while the remote does not take main.
+# TYPE greenward_held gauge
+greenward_held 0
 # HELP greenward_open_tasks Task files on main.
 # TYPE greenward_open_tasks gauge
 greenward_open_tasks 2
