@@ -110,6 +110,21 @@ type Ending struct {
 // caller tries again under the same claim, or lets it expire. What was not
 // landed is in Ending.Rescued either way.
 func (w *Worker) Do(ctx context.Context, task Task, claim Claim) (Ending, error) {
+	why := ""
+	if claim.Takeovers() >= MaxTakeovers {
+		why = fmt.Sprintf("%d holders of this task ended without a hand-off", claim.Takeovers())
+	}
+	return w.hold(ctx, task, claim, why)
+}
+
+// Fail hands a task off as failed without any more work on it, because of why.
+func (w *Worker) Fail(ctx context.Context, task Task, claim Claim, why string) (Ending, error) {
+	return w.hold(ctx, task, claim, why)
+}
+
+// hold keeps the claim alive until the task is over. With a reason why nobody can
+// do it, it is handed off as failed.
+func (w *Worker) hold(ctx context.Context, task Task, claim Claim, why string) (Ending, error) {
 	ctx = zerolog.Ctx(ctx).With().Str("task", task.ID).Str("agent", w.Agent).Logger().WithContext(ctx)
 	held, lose := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -119,7 +134,7 @@ func (w *Worker) Do(ctx context.Context, task Task, claim Claim) (Ending, error)
 			lose(err)
 		}
 	}()
-	ending, err := w.do(ctx, held, task, claim)
+	ending, err := w.do(ctx, held, &assignment{Worker: w, task: task, claim: claim}, why)
 	lose(nil)
 	<-done
 	ending.Task = task.ID
@@ -149,16 +164,16 @@ func (w *Worker) endClaim(ctx context.Context, claim Claim) error {
 // do is the life of one workspace. held ends with the claim: the mind stops then.
 // What was submitted is for the queue to judge, claim or no claim: it may be lost
 // because it landed.
-func (w *Worker) do(ctx, held context.Context, task Task, claim Claim) (ending Ending, err error) {
-	tip, open, err := w.tip(task.ID)
+func (w *Worker) do(ctx, held context.Context, j *assignment, why string) (ending Ending, err error) {
+	tip, open, err := w.tip(j.task.ID)
 	if err != nil || !open {
 		return Ending{Superseded: !open && err == nil}, err
 	}
-	ws, err := w.Workspaces.Open(ctx, WorkspaceInput{Run: w.Run, Agent: w.Agent, Task: task.ID, Claim: claim.ID, Base: tip})
+	ws, err := w.Workspaces.Open(ctx, WorkspaceInput{Run: w.Run, Agent: w.Agent, Task: j.task.ID, Claim: j.claim.ID, Base: tip})
 	if err != nil {
 		return Ending{}, err
 	}
-	j := &assignment{Worker: w, task: task, claim: claim, ws: ws}
+	j.ws = ws
 	defer func() {
 		// The clean-up must not be cut off by what ended the work.
 		cleanup, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -170,12 +185,13 @@ func (w *Worker) do(ctx, held context.Context, task Task, claim Claim) (ending E
 		saved, cleanErr := ws.Discard(cleanup)
 		ending.Rescued, err = append(ending.Rescued, saved...), errors.Join(err, cleanErr)
 	}()
-	if claim.Takeovers() >= MaxTakeovers {
-		return j.handBack(ctx, Report{Outcome: Failed, Summary: "give up " + task.Title, Notes: []string{
-			fmt.Sprintf("%d holders of this task ended without a hand-off", claim.Takeovers()),
-		}})
+	if why != "" {
+		return j.handBack(ctx, Report{Outcome: Failed, Summary: "give up " + j.task.Title, Notes: []string{why}})
 	}
-	return j.run(ctx, held)
+	if ending, err = j.run(ctx, held); err != nil {
+		err = ws.blame(ctx, err)
+	}
+	return ending, err
 }
 
 // tip is main's tip, and whether the task is open there.

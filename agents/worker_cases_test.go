@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -225,5 +226,60 @@ func TestA35SubmoduleIsRefused(t *testing.T) {
 	}
 	if ending.Outcome != Done || w.git("ls-tree", "main", "sub") != "" || w.show("main", "a.txt") != "a" {
 		t.Errorf("%+v", ending)
+	}
+}
+
+// Whatever an agent makes of its .git, it costs its own task a try and no more: the
+// files are rescued, and the task can be handed off as failed.
+func TestSpoiledWorkspaceIsBlamedOnItsAgent(t *testing.T) {
+	for name, spoil := range map[string]string{
+		"gone":     "rm -rf .git",
+		"a file":   "rm -rf .git; echo gitdir: /nowhere >.git",
+		"a link":   "rm -rf .git; ln -s /nowhere .git",
+		"no HEAD":  "rm .git/HEAD; mkdir .git/HEAD",
+		"nonsense": "echo nonsense >.git/HEAD",
+		"a pipe":   "rm .git/HEAD; mkfifo .git/HEAD",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			task := w.addTask(Task{ID: "run/a"})
+			worker := w.worker(&CommandMind{Argv: []string{"sh", "-c", "echo half >half.txt; " + spoil}})
+			claim, err := worker.Claims.Take(t.Context(), task.ID, worker.Agent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ending, err := worker.Do(t.Context(), task, claim)
+			if !errors.Is(err, ErrSpoiled) || len(ending.Rescued) != 1 {
+				t.Fatalf("ending %+v, %v", ending, err)
+			}
+			if got := w.show(string(ending.Rescued[0]), "half.txt"); got != "half" {
+				t.Errorf("rescued %q", got)
+			}
+			if claim, err = worker.Claims.Read(task.ID); err != nil {
+				t.Fatal(err)
+			}
+			ending, err = worker.Fail(t.Context(), task, claim, "it spoils")
+			if err != nil || ending.Outcome != Failed {
+				t.Fatalf("ending %+v, %v", ending, err)
+			}
+			if h := w.handoff(ending.Landed); h.Outcome != Failed || h.Notes[0] != "it spoils" {
+				t.Errorf("hand-off %+v", h)
+			}
+			w.noWorkspaceLeft()
+		})
+	}
+}
+
+// Trouble from outside is not blamed on the agent.
+func TestTroubleFromOutsideSpoilsNothing(t *testing.T) {
+	w := newWorld(t, nil)
+	task := w.addTask(Task{ID: "run/a"})
+	worker := w.worker(&CommandMind{Argv: []string{"no-such-agent"}})
+	claim, err := worker.Claims.Take(t.Context(), task.ID, worker.Agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := worker.Do(t.Context(), task, claim); err == nil || errors.Is(err, ErrSpoiled) {
+		t.Errorf("error %v", err)
 	}
 }

@@ -25,6 +25,10 @@ var ErrDisk = errors.New("the disk is nearly full")
 // ErrBusy says that a live process works in that workspace.
 var ErrBusy = errors.New("workspace is in use")
 
+// ErrSpoiled says that an agent left its workspace so that no work can be read of it:
+// another try on the same task may well end in the same way.
+var ErrSpoiled = errors.New("the agent spoiled its workspace")
+
 // Workspaces are the working copies of agents: one directory an agent and run
 // below State, a clone that borrows the hub's objects. A register beside
 // each says which process works in it, so that no cleaning removes a live one,
@@ -180,6 +184,23 @@ func (ws *Workspace) Rebase(ctx context.Context, base git.Hash) error {
 	}
 	ws.owner, ws.Base = next, base
 	return nil
+}
+
+// blame is the error that ended work in the workspace: ErrSpoiled besides, where
+// neither the caller's end nor a full disk explains that it cannot be read.
+func (ws *Workspace) blame(ctx context.Context, err error) error {
+	if ctx.Err() != nil || ws.all.Full() != nil {
+		return err
+	}
+	_, headErr := ws.Head(ctx)
+	if errors.Is(headErr, git.ErrNotFound) {
+		headErr = nil // an orphan branch: its files can be read
+	}
+	_, filesErr := ws.Snapshot(ctx)
+	if headErr == nil && filesErr == nil || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrSpoiled, err)
 }
 
 // Remove deletes the workspace and ends the agent's hold on it. What is not

@@ -1,9 +1,11 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +21,10 @@ import (
 // maxStumbles is how often in a row the workers of a pool may fail to work at
 // all before the pool gives up.
 const maxStumbles = 20
+
+// maxSpoiled is how often workers may spoil their workspaces over one task before it
+// is handed off as failed.
+const maxSpoiled = 3
 
 // restEvery is how long a worker that could not work waits, times the stumbles.
 const restEvery = 250 * time.Millisecond
@@ -43,6 +49,8 @@ type Pool struct {
 	mu       sync.Mutex
 	taken    map[string]bool   // tasks that a worker of this pool has
 	kept     map[string]string // claims under which work on a task was cut short, by task
+	tries    map[string]int    // of tasks that no worker could work on to its end so far
+	spoiled  map[string]int    // how many of these ended in a workspace that could not be read
 	stumbles int
 }
 
@@ -102,7 +110,12 @@ func (p *Pool) do(ctx context.Context, agent string, task agents.Task, claim age
 	if err != nil {
 		return false, err
 	}
-	ending, err := worker.Do(ctx, task, claim)
+	var ending agents.Ending
+	if n := p.spoils(task.ID); n >= maxSpoiled {
+		ending, err = worker.Fail(ctx, task, claim, fmt.Sprintf("%d workers in a row left a workspace that cannot be read, as one does that removes or damages .git; the log of this host has the errors", n))
+	} else {
+		ending, err = worker.Do(ctx, task, claim)
+	}
 	if worker.Transcript != nil {
 		err = errors.Join(err, worker.Transcript.Close())
 	}
@@ -134,7 +147,7 @@ func (p *Pool) next(ctx context.Context, agent string) (agents.Task, agents.Clai
 	if p.Far {
 		ready = spread(ready, agent)
 	}
-	for _, task := range ready {
+	for _, task := range p.fresh(ready) {
 		if p.Pause != nil && p.Pause(task.ID) || p.Spent != nil && p.Spent(task.ID) || !p.reserve(task.ID) {
 			continue
 		}
@@ -218,26 +231,58 @@ func (p *Pool) release(task string) {
 // rest before the task is tried again. Where the hub may be out of reach for a while
 // no number of them ends the pool.
 func (p *Pool) stumble(ctx context.Context, task string, err error) error {
-	n := p.count(err)
+	n := p.count(task, err)
 	if n == 0 || fatal(err) {
 		return err
 	}
 	zerolog.Ctx(ctx).Warn().Err(err).Str("task", task).Int("try", n).Msg("worker stumbled")
-	if n > maxStumbles && !p.Far {
+	if n > maxStumbles && !p.Far && !errors.Is(err, agents.ErrSpoiled) {
 		return fmt.Errorf("%d workers in a row could not work: %w", n, err)
 	}
 	return wait(ctx, nil, min(time.Duration(n)*restEvery, maxSync))
 }
 
-// count is how many workers in a row have stumbled.
-func (p *Pool) count(err error) int {
+// count is how many workers in a row have stumbled, or how many over this task where
+// one spoiled its workspace.
+func (p *Pool) count(task string, err error) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stumbles++
 	if err == nil {
 		p.stumbles = 0
+		delete(p.tries, task)
+		delete(p.spoiled, task)
+		return 0
 	}
+	if p.tries == nil {
+		p.tries, p.spoiled = map[string]int{}, map[string]int{}
+	}
+	p.tries[task]++
+	if errors.Is(err, agents.ErrSpoiled) { // says nothing about other workers, and ends by itself
+		p.spoiled[task]++
+		return p.tries[task]
+	}
+	p.stumbles++
 	return p.stumbles
+}
+
+// spoils is how many workspaces were spoiled over a task.
+func (p *Pool) spoils(task string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.spoiled[task]
+}
+
+// fresh puts tasks over which a worker stumbled behind the others, so that one of
+// them keeps nobody from the rest.
+func (p *Pool) fresh(ready []agents.Task) []agents.Task {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.tries) == 0 {
+		return ready
+	}
+	ready = slices.Clone(ready)
+	slices.SortStableFunc(ready, func(a, b agents.Task) int { return cmp.Compare(p.tries[a.ID], p.tries[b.ID]) })
+	return ready
 }
 
 // fatal reports whether no other worker and no later try would fare better.

@@ -1,14 +1,19 @@
 package workflows
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"greenward/agents"
 	"greenward/internal/gittest"
+	"greenward/internal/journal"
+	"greenward/queue"
 	"greenward/workflows/health"
 )
 
@@ -47,6 +52,67 @@ func TestWorkCutShortGoesOnUnderItsClaim(t *testing.T) {
 	pool.end(taken, true)
 	if claim, ok := next(); ok {
 		t.Errorf("took %+v", claim)
+	}
+}
+
+// decideNow lands what waits before it is asked for.
+type decideNow struct{ *spiral }
+
+func (d decideNow) Await(ctx context.Context, entry string) (journal.Decision, error) {
+	if _, err := d.lander.Once(ctx); err != nil {
+		return journal.Decision{}, err
+	}
+	return queue.Await(ctx, d.hub, entry)
+}
+
+// A worker that spoils every workspace over a task stops neither the pool nor the
+// other tasks: the others come first, and then its task is handed off as failed.
+func TestTaskThatSpoilsWorkspacesIsHandedOffAsFailed(t *testing.T) {
+	t.Parallel()
+	s := newSpiral(t, 3)
+	places := &agents.Workspaces{Repo: s.hub.Repo, State: s.hub.State(), Self: s.claims.Self, Now: time.Now, Main: "refs/heads/main"}
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer stop()
+	mind := &agents.CommandMind{Argv: []string{"sh", "-c", `case "$(cat)" in *run/t00*) echo half >half.txt; rm -rf .git;; *) date +%N >"$$.txt";; esac`}}
+	var ends []string
+	pool := &Pool{
+		Repo: s.hub.Repo, Main: "refs/heads/main", Run: "run", Size: 1, Claims: s.claims, Moved: &Bell{}, Name: func(int) string { return "worker" },
+		Hire: func(agent, run string) (*agents.Worker, error) {
+			return &agents.Worker{
+				Repo: s.hub.Repo, Main: "refs/heads/main", Agent: agent, Run: run, Mind: mind, Workspaces: places, Claims: s.claims, Landings: decideNow{s},
+				Now: time.Now, Env: agents.CommandEnv(gittest.Host(t), t.TempDir()),
+			}, nil
+		},
+	}
+	pool.OnEnd = func(e agents.Ending) {
+		if ends = append(ends, fmt.Sprintf("%s %s", e.Task, e.Outcome)); len(ends) == 3 {
+			stop()
+		}
+	}
+	if err := pool.Work(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("the pool ended: %v", err)
+	}
+	if diff := cmp.Diff(ends, []string{"run/t01 done", "run/t02 done", "run/t00 failed"}); diff != "" {
+		t.Error(diff)
+	}
+	tip, err := s.hub.Resolve("refs/heads/main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.hub.Commit(tip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := agents.ParseHandoff(c.Trailers())
+	if err != nil || h.Outcome != agents.Failed || !strings.Contains(strings.Join(h.Notes, " "), "3 workers in a row left a workspace that cannot be read") {
+		t.Errorf("hand-off %+v, %v", h, err)
+	}
+	saved, err := agents.ListRescued(s.hub.Repo, "run/t00")
+	if err != nil || len(saved) == 0 {
+		t.Fatalf("rescued %v, %v", saved, err)
+	}
+	if half, err := s.hub.File(saved[0].Commit, "half.txt"); err != nil || string(half) != "half\n" {
+		t.Errorf("half.txt: %q, %v", half, err)
 	}
 }
 
