@@ -98,7 +98,7 @@ func (x *Exchange) take(ctx context.Context) error {
 	if err := x.takeMain(ctx); err != nil {
 		return err
 	}
-	return x.takeLogs(ctx)
+	return errors.Join(x.takeLogs(ctx), x.fresh())
 }
 
 func (x *Exchange) takeMain(ctx context.Context) error {
@@ -132,31 +132,12 @@ func (x *Exchange) takeMain(ctx context.Context) error {
 	}
 }
 
-// takeLogs takes what another hub of the same remote decided: its log of the queue
-// is joined to ours, and green follows where nothing of ours is lost. Main is taken
-// before, so that whatever the log calls landed is there.
+// takeLogs takes what another hub of the same remote decided and what people ordered
+// there: the logs are joined to ours, and green follows where nothing of ours is lost.
+// Main is taken before, so that whatever the log calls landed is there.
 func (x *Exchange) takeLogs(ctx context.Context) error {
-	ours, theirs, err := x.both(git.QueueLog)
-	if err != nil {
+	if err := x.joinLogs(ctx); err != nil {
 		return err
-	}
-	if err := x.Hub.Catch(ctx, git.QueueLog); err != nil {
-		return err
-	}
-	if !ours.IsZero() && !theirs.IsZero() {
-		behind, err := x.Hub.IsAncestor(ctx, ours, theirs)
-		if err != nil {
-			return err
-		}
-		ahead, err := x.Hub.IsAncestor(ctx, theirs, ours)
-		if err != nil {
-			return err
-		}
-		if !behind && !ahead {
-			if err := x.joinLog(ctx, ours, theirs); err != nil {
-				return err
-			}
-		}
 	}
 	green, theirGreen, err := x.both(x.Green)
 	if err != nil || green.IsZero() || theirGreen.IsZero() || green == theirGreen {
@@ -174,22 +155,6 @@ func (x *Exchange) both(ref git.Ref) (ours, theirs git.Hash, err error) {
 	}
 	theirs, err = x.Hub.Tip(git.Track(ref))
 	return ours, theirs, err
-}
-
-// joinLog makes the two logs one; the first parent stays ours.
-func (x *Exchange) joinLog(ctx context.Context, ours, theirs git.Hash) error {
-	by := queue.Committer(x.Now())
-	joined, err := x.Hub.WriteCommit(git.CommitInput{
-		Tree: git.EmptyTree, Parents: []git.Hash{ours, theirs}, Author: by, Committer: by, Message: "join the log of another hub",
-	})
-	if err != nil {
-		return err
-	}
-	err = x.Hub.Transact(ctx, "join logs", []git.RefUpdate{{Ref: git.QueueLog, New: joined, Old: ours}})
-	if _, raced := errors.AsType[*git.RaceError](err); raced {
-		return nil // the lander wrote this moment: the next round joins
-	}
-	return err
 }
 
 // join is the commit that holds both, and what has to move with it; ours, when

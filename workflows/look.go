@@ -173,12 +173,15 @@ func (t *tree) lookAside() error {
 	if err != nil {
 		return err
 	}
-	for _, tell := range controls.Tells[min(t.told, len(controls.Tells)):] {
+	for _, tell := range controls.Tells {
+		if t.told[tell.Commit] {
+			continue
+		}
+		t.told[tell.Commit] = true
 		if n, known := t.nodes[strings.TrimSuffix(tell.Run, "/")]; known {
 			n.news = true
 		}
 	}
-	t.told = len(controls.Tells)
 	return t.lookAtHealth()
 }
 

@@ -41,18 +41,24 @@ func (r *Run) ended(run string) (string, error) {
 }
 
 // mark is how far a planner has been told of what happened beside hand-offs.
-type mark struct{ green, tells, health int }
+type mark struct {
+	green, tells, health int
+	orders               git.Hash // of the control ref whose messages were told; zero: count tells
+}
 
 func parseMark(s string) mark {
 	var m mark
-	if n, err := fmt.Sscanf(s, "green=%d tells=%d health=%d", &m.green, &m.tells, &m.health); err != nil && n < 2 {
+	if n, err := fmt.Sscanf(s, "green=%d tells=%d health=%d orders=%s", &m.green, &m.tells, &m.health, &m.orders); err != nil && n < 2 {
 		return mark{} // no mark yet
 	}
 	return m
 }
 
 func (m mark) String() string {
-	return fmt.Sprintf("green=%d tells=%d health=%d", m.green, m.tells, m.health)
+	if m.orders.IsZero() {
+		return fmt.Sprintf("green=%d tells=%d health=%d", m.green, m.tells, m.health)
+	}
+	return fmt.Sprintf("green=%d tells=%d health=%d orders=%s", m.green, m.tells, m.health, m.orders)
 }
 
 // notes tells a planner what happened beside hand-offs since a mark: what green
@@ -69,12 +75,21 @@ func (t *tree) notes(planner, since string) (notes []string, next string, err er
 	if err != nil {
 		return nil, "", err
 	}
+	// Orders that another hub gave side by side with ours may come before them, so what
+	// was told is known by what the ref held then, and not by how many there were.
+	known := map[git.Hash]bool{}
+	if controls.Tip != m.orders {
+		if known, err = journal.Reached(t.Hub.Repo, m.orders); err != nil {
+			return nil, "", err
+		}
+	}
 	told := 0
 	for _, one := range controls.Tells {
 		if one.Run != planner {
 			continue
 		}
-		if told++; told > m.tells {
+		told++
+		if m.orders.IsZero() && told > m.tells || !m.orders.IsZero() && controls.Tip != m.orders && !known[one.Commit] {
 			notes = append(notes, fmt.Sprintf("message from %s: %s", one.By, one.Message))
 		}
 	}
@@ -83,7 +98,7 @@ func (t *tree) notes(planner, since string) (notes []string, next string, err er
 			notes = append(notes, git.OneLine("health of the code: "+l.Says+evidence(l)))
 		}
 	}
-	return notes, mark{len(t.green.lines), told, len(t.health)}.String(), nil
+	return notes, mark{len(t.green.lines), told, len(t.health), controls.Tip}.String(), nil
 }
 
 // blamed is the planners whose tasks made the commits that a line of green's log

@@ -53,7 +53,7 @@ type tree struct {
 	main  git.Hash        // as it was looked at last
 	open  map[string]bool // what was open then
 	green greenSight
-	told  int // messages seen
+	told  map[git.Hash]bool // messages seen
 
 	health []health.Line // the run's log, as it was read last
 
@@ -94,7 +94,7 @@ type episodeEnd struct {
 func (r *Run) plan(ctx context.Context, run string, claim agents.Claim) (string, error) {
 	t := &tree{
 		Run: r, run: run, root: claim, spawns: &agents.Spawns{}, nodes: map[string]*node{}, ends: make(chan episodeEnd, planSlots),
-		open: map[string]bool{}, progress: r.Now(),
+		open: map[string]bool{}, told: map[git.Hash]bool{}, progress: r.Now(),
 	}
 	g, working := errgroup.WithContext(ctx)
 	state := ""

@@ -137,7 +137,7 @@ func (a *app) greenStatus(ctx context.Context, args []string) error {
 	if err := noArgs(args); err != nil {
 		return err
 	}
-	e, err := a.engines(ctx, false)
+	e, err := a.currentEngines(ctx)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func logCommand() command {
 }
 
 func (a *app) greenLog(ctx context.Context, signers bool) error {
-	p, err := a.open(ctx, false)
+	p, err := a.current(ctx)
 	if err != nil {
 		return err
 	}
@@ -249,6 +249,13 @@ func (a *app) verify(ctx context.Context, rev, signers string) error {
 	repo, main, tip, err := a.verifiable(ctx)
 	if err != nil {
 		return err
+	}
+	if _, err := os.Stat(filepath.Join(repo.Dir(), "greenward", "key")); err == nil && rev == "" {
+		// The newest promotion is wanted, and this hub may follow a remote: a look, that
+		// may fail. What is verified needs no network.
+		if _, err := a.current(ctx); err != nil {
+			a.note("greenward: the newest promotion that is here: %v", err)
+		}
 	}
 	in := green.VerifyInput{Repo: repo, Main: main, Green: tip}
 	if in.Records, err = green.IsMirror(repo); err != nil {

@@ -24,7 +24,7 @@ func (a *app) greenWhy(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	e, err := a.engines(ctx, false)
+	e, err := a.currentEngines(ctx)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (a *app) greenDiff(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return usagef("green diff: name two promotions; greenward green log lists them")
 	}
-	e, err := a.engines(ctx, false)
+	e, err := a.currentEngines(ctx)
 	if err != nil {
 		return err
 	}

@@ -298,7 +298,7 @@ func queueCommands() []command {
 }
 
 func (a *app) listQueue(ctx context.Context) error {
-	e, err := a.engines(ctx, true)
+	e, err := a.currentEngines(ctx)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +64,7 @@ func (a *app) runs(p *place) ([]workflows.RunLine, error) {
 }
 
 func (a *app) listRuns(ctx context.Context) error {
-	p, err := a.open(ctx, false)
+	p, err := a.current(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (a *app) listRuns(ctx context.Context) error {
 
 // steerRun orders something of one run, which may be named by its beginning.
 func (a *app) steerRun(ctx context.Context, verb, name, reason string) error {
-	p, err := a.open(ctx, false)
+	p, err := a.current(ctx)
 	if err != nil {
 		return err
 	}
@@ -109,6 +110,9 @@ func (a *app) steerRun(ctx context.Context, verb, name, reason string) error {
 	case 0:
 		return usagef("%s: %q is no run here; greenward runs lists them", verb, name)
 	case 1:
+		if err := a.sayWhoFollows(p, fits[0]); err != nil {
+			return err
+		}
 		target, err := a.target(p, verb, fits[0], slice)
 		if err != nil {
 			return err
@@ -116,6 +120,26 @@ func (a *app) steerRun(ctx context.Context, verb, name, reason string) error {
 		return a.order(ctx, verb, target, reason)
 	}
 	return usagef("%s: %q is the beginning of several runs: %s", verb, name, strings.Join(fits, ", "))
+}
+
+// sayWhoFollows tells a person that nobody but this hub will follow an order, as far
+// as can be told: whoever pursues the run elsewhere goes by the keys of main's policy.
+func (a *app) sayWhoFollows(p *place, run string) error {
+	signer, err := p.hub.Key()
+	if err != nil || !p.hub.HasRemote() {
+		return err
+	}
+	here, err := (&agents.Claims{Repo: p.hub.Repo, Now: a.now}).List()
+	if err != nil {
+		return err
+	}
+	key := strings.Fields(signer.Public())
+	listed := slices.ContainsFunc(p.policy.Green.Signers, func(s string) bool { return len(key) > 1 && strings.Contains(s, key[1]) })
+	ours := slices.ContainsFunc(here, func(c agents.Claim) bool { return agents.RunOf(c.Task) == run })
+	if !listed && !ours {
+		a.note("greenward: this hub's key is not listed under green.signers, so a run that is pursued elsewhere will not follow the order: list %s", strings.TrimSpace(signer.Public()))
+	}
+	return nil
 }
 
 // target is what an order is about: a run, or an open slice of it.

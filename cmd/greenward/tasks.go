@@ -30,7 +30,7 @@ func tasksCommand() command {
 				if err != nil {
 					return err
 				}
-				p, err := a.open(ctx, false)
+				p, err := a.current(ctx)
 				if err != nil {
 					return err
 				}
@@ -101,7 +101,7 @@ func handoffsCommand() command {
 				if err != nil {
 					return err
 				}
-				p, err := a.open(ctx, false)
+				p, err := a.current(ctx)
 				if err != nil {
 					return err
 				}

@@ -45,7 +45,7 @@ func whyCommand() command {
 }
 
 func (a *app) why(ctx context.Context, subject string) error {
-	p, err := a.open(ctx, false)
+	p, err := a.current(ctx)
 	if err != nil {
 		return err
 	}

@@ -96,6 +96,7 @@ func verbs() []string {
 
 // Controls is what the orders on the control ref add up to.
 type Controls struct {
+	Tip      git.Hash             // of the control ref that was read; zero: there is none
 	Frozen   *string              // why nothing lands; nil: landing is open
 	Hold     *string              // why green does not move; nil: it may
 	HeldAt   time.Time            // when the hold was ordered
@@ -139,12 +140,20 @@ func ReadControls(repo *git.Repo, trusted []string) (Controls, error) {
 			keys[k] = true
 		}
 	}
-	commits, _, err := newer(repo, git.Control, "")
+	tip, err := repo.Tip(git.Control)
+	if err != nil {
+		return c, fmt.Errorf("read %s: %w", git.Control, err)
+	}
+	commits, err := lineage(repo, tip)
 	if err != nil {
 		return c, err
 	}
+	c.Tip = tip
 	for _, commit := range commits {
 		lines := Lines(commit)
+		if len(commit.Parents) > 1 && len(lines) == 0 {
+			continue // it joins the orders of two hubs
+		}
 		if len(lines) != 1 || !signedBy(commit, keys) {
 			c.Ignored++
 			continue
