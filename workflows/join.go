@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"greenward/internal/git"
-	"greenward/internal/verify"
+	"greenward/internal/journal"
 	"greenward/queue"
 )
 
@@ -46,6 +46,6 @@ func (x *Exchange) joinLogs(ctx context.Context) error {
 	return errors.Join(
 		x.joinRef(ctx, git.QueueLog, empty),
 		x.joinRef(ctx, git.Control, empty),
-		x.joinRef(ctx, git.Notes, func(ours, theirs git.Hash) (git.Hash, error) { return verify.JoinNotes(x.Hub.Repo, ours, theirs) }),
+		x.joinRef(ctx, git.Notes, func(ours, theirs git.Hash) (git.Hash, error) { return journal.JoinNotes(x.Hub.Repo, ours, theirs) }),
 	)
 }

@@ -77,7 +77,7 @@ func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	e, err := a.engines(ctx, true)
+	e, err := a.currentEngines(ctx) // by the policy that main has now, wherever it was changed
 	if err != nil {
 		return err
 	}

@@ -189,7 +189,7 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 			return "x-access-token", token.Reveal(), err
 		}
 	}
-	e, err := a.engines(ctx, true)
+	e, err := a.currentEngines(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

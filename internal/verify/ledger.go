@@ -307,7 +307,7 @@ func (l *Ledger) edit(on git.Hash, lines []byte) ([]git.Edit, error) {
 		}
 		contents = append(contents, data)
 	}
-	blob, err := l.repo.WriteBlob(mergeNote(contents...))
+	blob, err := l.repo.WriteBlob(git.MergeLines(contents...))
 	if err != nil {
 		return nil, fmt.Errorf("write the note on %s: %w", on.Short(), err)
 	}

@@ -135,7 +135,7 @@ func TestLedgerMergesByCatSortUniq(t *testing.T) {
 		t.Errorf("merged (-want +got):\n%s", diff)
 	}
 	merged := gittest.Git(t, work, "notes", "--ref=greenward", "show", string(on))
-	if got := string(mergeNote([]byte(merged))); got != merged+"\n" {
+	if got := string(git.MergeLines([]byte(merged))); got != merged+"\n" {
 		t.Errorf("git's order is not ours:\n%s", cmp.Diff(merged+"\n", got))
 	}
 }

@@ -229,19 +229,3 @@ func sortedNames(children map[string]*node) []string {
 	slices.Sort(names)
 	return names
 }
-
-// mergeNote is the content of a note with lines more, as cat_sort_uniq leaves
-// it: sorted, each once, none empty.
-func mergeNote(contents ...[]byte) []byte {
-	var lines [][]byte
-	for _, content := range contents {
-		for text := range bytes.Lines(content) {
-			if text = bytes.TrimSuffix(text, []byte("\n")); len(text) > 0 {
-				lines = append(lines, text)
-			}
-		}
-	}
-	slices.SortFunc(lines, bytes.Compare)
-	lines = slices.CompactFunc(lines, bytes.Equal)
-	return append(bytes.Join(lines, []byte("\n")), '\n')
-}

@@ -1,4 +1,4 @@
-package verify
+package journal
 
 import (
 	"errors"
@@ -67,7 +67,7 @@ func joinTrees(repo *git.Repo, ours, theirs git.Hash, dir string, depth int) ([]
 			if err != nil {
 				return nil, err
 			}
-			blob, err := repo.WriteBlob(mergeNote(mine, other))
+			blob, err := repo.WriteBlob(git.MergeLines(mine, other))
 			if err != nil {
 				return nil, err
 			}
