@@ -45,6 +45,7 @@ type Config struct {
 	Orders    Orders         // nil: nobody steers from a comment
 	Trials    Trials         // nil: nothing is tried
 	Limits    *limit.Limiter // nil: one of its own; repositories of one installation share one
+	Clashes   Clashes        // nil: conflicts are found when it is its turn
 	Runs      Runs           // nil: issues are left alone
 	Evidence  Evidence       // nil: GitHub's own checks are not read
 	Greens    Greens         // nil: nothing is said of green

@@ -78,6 +78,19 @@ type Trials interface {
 	Try(ctx context.Context, c Change) (Trial, error)
 }
 
+// Clash is how a head merges with main as it stands.
+type Clash struct {
+	Paths []string // in conflict; none: it merges
+	With  string   // what brought the conflict: an entry that landed, or a commit; "": not known
+}
+
+// Clashes computes with git whether a head merges. GitHub's own word for it comes late
+// and is often unknown. It is asked at every look and must answer fast while main and
+// the head are as they were. ErrMoved: source shows another head.
+type Clashes interface {
+	Clash(ctx context.Context, source git.Ref, head git.Hash) (Clash, error)
+}
+
 // Verbs of an Order.
 const (
 	OrderFreeze = "freeze"

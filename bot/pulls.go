@@ -94,7 +94,11 @@ func (b *Bot) settle(ctx context.Context, c *client, number int, named bool) err
 		return err
 	}
 	if lacks != "" {
-		p.Pending = true
+		clash, err := b.clash(ctx, number, p)
+		if err != nil {
+			return err
+		}
+		lacks, p.Pending = clash+lacks, true
 		return b.withdraw(ctx, number, p, Outcome{State: stateBlocked, Detail: lacks})
 	}
 	if waits {
@@ -177,6 +181,35 @@ func (b *Bot) lacks(ctx context.Context, c *client, number int, named, building 
 	}
 	p.gated, p.checked = strings.Join(missing, "\n"), now
 	return p.gated, nil
+}
+
+// clash says that an approved head which waits for something else conflicts with main
+// meanwhile, and since when: its author need not wait for the rest to hear of it.
+func (b *Bot) clash(ctx context.Context, number int, p *pull) (string, error) {
+	if b.cfg.Clashes == nil {
+		return "", nil
+	}
+	found, err := b.cfg.Clashes.Clash(ctx, pullRef(number), p.Entry)
+	if errors.Is(err, ErrMoved) {
+		b.Wake()
+		return "", nil // the next look withdraws the approval
+	}
+	if err != nil {
+		return "", fmt.Errorf("look for conflicts: %w", err)
+	}
+	if len(found.Paths) == 0 {
+		return "", nil
+	}
+	since := ""
+	if found.With != "" {
+		since = " since " + code(found.With) + " landed"
+	}
+	const shown = 10
+	where := codes(found.Paths[:min(len(found.Paths), shown)])
+	if more := len(found.Paths) - shown; more > 0 {
+		where += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("It conflicts with %s%s, in %s: bring it up to date, push, and have it approved anew.\n", code(b.cfg.Main), since, where), nil
 }
 
 // try begins a trial, or reads how it stands.

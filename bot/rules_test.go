@@ -1,11 +1,13 @@
 package bot
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"greenward/internal/git"
 	"greenward/internal/hubtest"
 )
 
@@ -295,4 +297,65 @@ func TestQ46Q47OwnCheckVetoesNoSetThatIsBuilt(t *testing.T) {
 	d.tick()
 	d.queue.building = false
 	d.blocked(n, head, "0 approvals")
+}
+
+// clashes is git's word for what merges, as the test wants it.
+type clashes struct {
+	now   Clash
+	asked int
+}
+
+func (c *clashes) Clash(context.Context, git.Ref, git.Hash) (Clash, error) {
+	c.asked++
+	return c.now, nil
+}
+
+// Q66, Q29: an approved head that waits for its checks and conflicts meanwhile hears of
+// it at once, with what brought it, once for each time that it flips; whether main goes
+// on after that changes nothing.
+func TestQ66ConflictOfWhatWaitsIsToldOncePerFlip(t *testing.T) {
+	d, n, head := asked(t)
+	x := &clashes{}
+	d.cfg.Clashes = x
+	d.restart()
+	d.gh.Demand("main", hubtest.Rules{Checks: []string{"ci"}})
+	d.gh.Comment(d.alice, n, "/merge")
+	d.tick()
+	d.blocked(n, head, "`ci` has not started")
+	writes := func() int {
+		n := 0
+		for _, call := range d.gh.Calls() {
+			if strings.HasPrefix(call, "PATCH ") || strings.HasPrefix(call, "POST ") {
+				n++
+			}
+		}
+		return n
+	}
+	writes()
+	flip := func(c Clash, want int, words ...string) {
+		t.Helper()
+		x.now = c
+		for range 5 {
+			d.tick()
+		}
+		d.blocked(n, head, words...)
+		if got := writes(); got != want {
+			t.Fatalf("%d writes, want %d", got, want)
+		}
+	}
+	conflict := Clash{Paths: []string{"a`b", "c"}, With: "pr-9@0123"}
+	flip(conflict, 2, "conflicts with `main` since `pr-9@0123` landed, in `a'b`, `c`: bring it up to date", "`ci` has not started")
+	flip(conflict, 0, "since `pr-9@0123` landed")
+	flip(Clash{}, 2, "`ci` has not started")
+	if strings.Contains(d.said(n), "conflicts") {
+		t.Fatalf("it merges again: %s", d.said(n))
+	}
+	asked := x.asked
+	d.gh.Report(0, head, "ci", "success")
+	d.wakeFor(head)
+	d.tick()
+	d.wantQueued("pr-1@" + head)
+	if x.asked != asked {
+		t.Error("asked for one that waits for nothing: the queue merges it")
+	}
 }

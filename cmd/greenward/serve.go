@@ -280,6 +280,7 @@ func (c *crew) bot(f *front, cfg bot.Config, life func(func(context.Context) err
 	}
 	cfg.Main, cfg.Dir, cfg.Limits, cfg.Now = c.main.Short(), filepath.Join(c.hub.State(), "bot"), limits, c.app.now
 	cfg.Queue, cfg.Orders, cfg.Runs, cfg.Evidence = &botQueue{crew: c}, botOrders{c}, &botRuns{crew: c}, botEvidence{c}
+	cfg.Clashes = &botClashes{crew: c}
 	cfg.Trials, cfg.Greens = &botTrials{crew: c, life: life}, &botGreen{crew: c}
 	b, err := bot.New(cfg)
 	if err != nil {

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"greenward/bot"
+	"greenward/internal/git"
+	"greenward/internal/gittest"
+)
+
+// What brought a conflict is the oldest commit of main that the head does not merge
+// with: named by the change that landed, or by its id. It stays named while it lasts.
+func TestClashNamesWhatBroughtIt(t *testing.T) {
+	remote, dir := gittest.Bare(t), gittest.Bare(t)
+	text := func(middle string) string { return "1\n2\n" + middle + "\n4\n5\n" }
+	gittest.Commit(t, remote, "main", "begin", map[string]string{"a": text("3"), "b": "b\n"})
+	gittest.Git(t, remote, "update-ref", "refs/heads/topic", "refs/heads/main")
+	head := git.Hash(gittest.Commit(t, remote, "topic", "work", map[string]string{"a": text("mine")}))
+	gittest.Git(t, remote, "update-ref", "refs/pull/7/head", string(head))
+	for i := range 9 {
+		gittest.Commit(t, remote, "main", fmt.Sprint("other ", i), map[string]string{"b": fmt.Sprint(i, "\n")})
+	}
+	gittest.Git(t, dir, "remote", "add", "origin", remote)
+	hub, err := git.OpenHub(t.Context(), git.HubInput{Dir: dir, Remote: "origin", Host: gittest.Host(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &botClashes{crew: &crew{engines: &engines{place: &place{hub: hub, main: "refs/heads/main"}}}}
+	look := func() bot.Clash {
+		t.Helper()
+		gittest.Git(t, dir, "fetch", "-q", "-f", remote, "refs/heads/main:refs/heads/main")
+		c, err := x.Clash(t.Context(), "refs/pull/7/head", head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	if c := look(); len(c.Paths) != 0 {
+		t.Fatalf("it merges: %+v", c)
+	}
+	gittest.Commit(t, remote, "main", "theirs\n\nChange: pr-3@0123456789ab", map[string]string{"a": text("theirs")})
+	for i := range 7 {
+		gittest.Commit(t, remote, "main", fmt.Sprint("more ", i), map[string]string{"b": fmt.Sprint("more ", i, "\n")})
+	}
+	for range 2 { // and for one that has forgotten
+		if c := look(); strings.Join(c.Paths, " ") != "a" || c.With != "pr-3@0123456789ab" {
+			t.Fatalf("found %+v", c)
+		}
+		x.known = nil
+	}
+	gittest.Commit(t, remote, "main", "back", map[string]string{"a": text("3")})
+	if c := look(); len(c.Paths) != 0 || c.With != "" {
+		t.Fatalf("it merges again: %+v", c)
+	}
+	third := gittest.Commit(t, remote, "main", "by hand", map[string]string{"a": text("by hand")})
+	if c := look(); c.With != third[:12] && c.With != "pr-3@0123456789ab" {
+		t.Fatalf("found %+v", c)
+	}
+	gittest.Git(t, remote, "update-ref", "refs/pull/7/head", third)
+	x.known = nil
+	if _, err := x.Clash(t.Context(), "refs/pull/7/head", head); err == nil || !strings.Contains(err.Error(), bot.ErrMoved.Error()) {
+		t.Fatalf("another head: %v", err)
+	}
+}
