@@ -17,6 +17,7 @@ import (
 
 	"greenward/agents/cell"
 	"greenward/agents/model"
+	"greenward/internal/gittest"
 	"greenward/internal/modeltest"
 	"greenward/internal/proc"
 )
@@ -231,6 +232,9 @@ func TestAWorkerReachesNothingBeyondItsWorkspace(t *testing.T) {
 	if exists(filepath.Join(outside, "ran")) {
 		t.Error("what it wrote into .git was run outside")
 	}
+	if h := w.handoff(ending.Landed); !strings.Contains(strings.Join(h.Notes, "; "), "ran out of memory") {
+		t.Errorf("A14: the hand-off says nothing of memory: %q", h.Notes)
+	}
 	after := strings.ReplaceAll(w.git("for-each-ref"), string(w.main()), string(head))
 	for line := range strings.Lines(before) {
 		if !strings.Contains(after, strings.TrimSpace(line)) {
@@ -247,4 +251,51 @@ func TestAWorkerReachesNothingBeyondItsWorkspace(t *testing.T) {
 	}
 	w.git("fsck", "--strict")
 	w.noWorkspaceLeft()
+}
+
+// TestA14TheHandoffSaysOutOfMemory: a worker that ends by its memory limit, model or
+// command, is handed off with that as the reason that its planner reads.
+func TestA14TheHandoffSaysOutOfMemory(t *testing.T) {
+	const glutton = "head -c 1000000000 /dev/zero | tail >/dev/null; exit 3"
+	for name, mind := range map[string]func(w *world) Mind{
+		"a model": func(w *world) Mind {
+			return modelMind(steps(shell(glutton), use("hand_off", args{"outcome": "blocked", "summary": "it does not work"})), w.now)
+		},
+		"a command": func(*world) Mind { return &CommandMind{Argv: []string{"sh", "-c", glutton}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			worker, _ := w.sheltered(t, mind(w))
+			ending := w.do(worker, w.addTask(Task{ID: "run/a"}))
+			if h := w.handoff(ending.Landed); ending.Outcome == Done || !strings.Contains(strings.Join(h.Notes, "; "), "ran out of memory") {
+				t.Errorf("%s, %q", ending.Outcome, h.Notes)
+			}
+		})
+	}
+}
+
+// TestA55NoKeyIsReached: whatever a worker looks at in its cell, environments,
+// processes, remotes and settings of git, no key of greenward's is there; nor does
+// one that it prints reach the transcript.
+func TestA55NoKeyIsReached(t *testing.T) {
+	const key = "sk-live-0123456789abcdef"
+	t.Setenv("OPENAI_API_KEY", key)
+	w := newWorld(t, nil)
+	gittest.Git(t, w.dir, "config", "http.extraHeader", "Authorization: Bearer "+key)
+	gittest.Git(t, w.dir, "remote", "add", "origin", "https://x:"+key+"@example.invalid/hub")
+	var results string
+	client := script(func(r model.Request) model.Message {
+		if turns(r) == 0 {
+			return shell("env; cat /proc/self/environ /proc/*/environ /proc/*/cmdline; ps auxe; git remote -v; git config -l --show-origin; git push 2>&1; cat .git/config .git/objects/info/alternates; for d in $(cat .git/objects/info/alternates); do cat $d/../config; done; true")
+		}
+		results = last(r)
+		return done("Looked around")
+	})
+	worker, _ := w.sheltered(t, modelMind(client, w.now))
+	if ending := w.do(worker, w.addTask(Task{ID: "run/a"})); ending.Landed.IsZero() || !strings.Contains(results, "PATH=") {
+		t.Fatalf("%+v, %q", ending, results)
+	}
+	if strings.Contains(results, "sk-live") {
+		t.Errorf("the key is reached:\n%s", results)
+	}
 }

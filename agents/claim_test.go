@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"greenward/internal/git"
+	"greenward/internal/proc"
 )
 
 // TestA09OneLiveClaim: many holders, over separate handles, race for 100 tasks.
@@ -48,6 +49,68 @@ func TestA09OneLiveClaim(t *testing.T) {
 			t.Errorf("claim %+v", one)
 		}
 		ids[one.ID] = true
+	}
+}
+
+// TestA09KilledHoldersLoseTheirClaims: 300 workers race for 100 tasks, and every
+// fifth is killed between its claim and its first commit. At no time are two of the
+// living at one task, each task is done once, and what a dead one held is given to
+// another, who knows of it.
+func TestA09KilledHoldersLoseTheirClaims(t *testing.T) {
+	w := newWorld(t, nil)
+	const tasks, workers, machines = 100, 300, 8
+	var at, done, deaths, takeovers [tasks]atomic.Int32
+	var all sync.WaitGroup
+	hands := make(chan int, workers)
+	for i := range workers {
+		hands <- i
+	}
+	close(hands)
+	for range machines {
+		repo := w.open(w.host).Repo
+		all.Go(func() {
+			for i := range hands {
+				claims, doomed := w.claims(), i%5 == 0
+				claims.Repo = repo
+				if doomed { // this process is found dead by all others
+					claims.Self = proc.Identity{Pid: 1<<22 + 1 + i, Start: "never", Host: w.self.Host}
+				}
+				for n := range tasks {
+					task := (i + n) % tasks
+					if done[task].Load() > 0 {
+						continue
+					}
+					held, err := claims.Take(t.Context(), fmt.Sprintf("run/t-%d", task), fmt.Sprintf("worker-%d", i))
+					if errors.Is(err, ErrHeld) {
+						continue
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if doomed {
+						deaths[task].Add(1)
+						break
+					}
+					if at[task].Add(1) > 1 {
+						t.Errorf("two of the living are at task %d", task)
+					}
+					takeovers[task].Store(int32(held.Takeovers()))
+					done[task].Add(1) // the task is over: only now the claim may go
+					at[task].Add(-1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	died := int32(0)
+	for i := range tasks {
+		if died += deaths[i].Load(); done[i].Load() != 1 || takeovers[i].Load() != deaths[i].Load() {
+			t.Errorf("task %d was done %d times and taken over %d times; %d of its holders died", i, done[i].Load(), takeovers[i].Load(), deaths[i].Load())
+		}
+	}
+	if died == 0 {
+		t.Error("nobody died with a claim")
 	}
 }
 

@@ -150,6 +150,9 @@ func (a *assignment) ownChange(ctx context.Context) (git.Hash, error) {
 }
 
 func (a *assignment) handoff(r Report) Handoff {
+	if n := a.ws.starved.Load(); n > 0 {
+		r.Notes = append(slices.Clone(r.Notes), fmt.Sprintf("%d commands ran out of memory (agents.limits.memory)", n))
+	}
 	return Handoff{
 		Task: a.task.ID, Claim: a.claim.ID, Outcome: r.Outcome, Notes: r.Notes, Concerns: r.Concerns, Deviations: r.Deviations,
 		Findings: r.Findings, Feedback: r.Feedback, Checks: a.measured, Flags: a.flags, Cost: a.cost(), Agent: a.Agent, Model: r.Model,

@@ -47,7 +47,11 @@ func (ws *Workspace) Run(ctx context.Context, c proc.Command) (proc.Result, erro
 	if err != nil {
 		return proc.Result{}, err
 	}
-	return room.Run(ctx, c)
+	result, err := room.Run(ctx, c)
+	if result.OutOfMemory {
+		ws.starved.Add(1)
+	}
+	return result, err
 }
 
 // leave puts a file into the temporary directory of the workspace's commands, and

@@ -3,6 +3,8 @@ package agents
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -281,5 +283,27 @@ func TestTroubleFromOutsideSpoilsNothing(t *testing.T) {
 	}
 	if _, err := worker.Do(t.Context(), task, claim); err == nil || errors.Is(err, ErrSpoiled) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestA36PointersStayPointers: where git-lfs is not installed a workspace holds the
+// pointers as they are; content in the place of one is sent back, and a pointer
+// comes out of a hand-off as it went in.
+func TestA36PointersStayPointers(t *testing.T) {
+	pointer := "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("4d", 32) + "\nsize 12345\n"
+	w := newWorld(t, map[string]string{".gitattributes": "*.png filter=lfs diff=lfs merge=lfs -text\n", "logo.png": pointer})
+	ws := w.workspace(w.workspaces(), "worker-2")
+	if data, err := os.ReadFile(filepath.Join(ws.Dir(), "logo.png")); err != nil || string(data) != pointer {
+		t.Errorf("checked out %q, %v", data, err)
+	}
+	if err := ws.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	ending, told := w.handingOff(shell(`printf '\000\001picture' >logo.png; echo a >a.txt`), sequence(shell("git checkout -q HEAD -- logo.png && git add a.txt"), done("Work")))
+	if len(told) == 0 || !strings.Contains(told[0], "logo.png") {
+		t.Errorf("told %q", told)
+	}
+	if ending.Outcome != Done || w.show("main", "logo.png")+"\n" != pointer || w.show("main", "a.txt") != "a" {
+		t.Errorf("%+v, logo.png %q", ending, w.show("main", "logo.png"))
 	}
 }

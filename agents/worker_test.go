@@ -163,7 +163,9 @@ func TestWorkerBlockedLandsOnlyTheHandoff(t *testing.T) {
 	w.noWorkspaceLeft()
 }
 
-func TestWorkerSuperseded(t *testing.T) {
+// TestA09TheZombiesHandoffIsFenced: whose claim was taken over lands nothing, however
+// late it comes; its work is kept, and the task stays the new holder's.
+func TestA09TheZombiesHandoffIsFenced(t *testing.T) {
 	w := newWorld(t, nil)
 	task := w.addTask(Task{ID: "run/a"})
 	worker := w.worker(modelMind(steps(use("write", args{"path": "z.txt", "content": "zombie\n"}), done("Zombie")), w.now))

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -58,6 +59,8 @@ type Workspace struct {
 	owner  owner
 	all    *Workspaces
 	unlock func() error
+
+	starved atomic.Int32 // commands that met the memory limit
 
 	mu   sync.Mutex
 	room Room // nil before the first command

@@ -1,7 +1,10 @@
 package bot
 
 import (
+	"fmt"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -117,4 +120,34 @@ func (d *desk) edits() []string {
 		}
 	}
 	return d.patched
+}
+
+// TestA11OneEventOneRun: one delivery five times at once, the same event under other
+// numbers, and all of it again after a restart start one run.
+func TestA11OneEventOneRun(t *testing.T) {
+	d := newDesk(t)
+	n := d.gh.Issue(d.alice, "t", "b")
+	d.gh.Label(d.alice, n, "greenward")
+	body := fmt.Sprintf(`{"action":"labeled","label":{"name":"greenward"},"issue":{"number":%d},"repository":{"full_name":"%s/%s"},"sender":{"login":"alice","id":3}}`, n, hubtest.Owner, hubtest.Name)
+	sign := hubtest.Sign("s3cr3t", []byte(body))
+	for life := range 3 {
+		var all sync.WaitGroup
+		for i := range 5 {
+			all.Go(func() {
+				if got := d.deliverAs("one-delivery", "issues", sign, body); got != http.StatusAccepted {
+					t.Errorf("delivery %d of life %d: answered %d", i, life, got)
+				}
+			})
+		}
+		all.Wait()
+		d.tick()
+		for _, guid := range []string{"another-delivery", fmt.Sprint("delivery-of-life-", life)} {
+			d.deliverAs(guid, "issues", sign, body)
+			d.tick()
+		}
+		if len(d.runs.args) != 1 {
+			t.Fatalf("%d runs were started by life %d", len(d.runs.args), life)
+		}
+		d.restart()
+	}
 }

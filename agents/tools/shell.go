@@ -31,6 +31,9 @@ func (w *Workspace) shell(ctx context.Context, a *arguments) (string, error) {
 	case strings.ContainsRune(command, 0):
 		return "", fault(`"command" can't hold NUL`)
 	}
+	if info, err := os.Stat(w.env.Dir); err != nil || !info.IsDir() {
+		return "", fault("the workspace's directory is gone: a command removed it. Nothing more can be done here; hand off as blocked or failed")
+	}
 	if background {
 		return w.background(ctx, command)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -133,5 +134,43 @@ func TestShellStaysInItsRepository(t *testing.T) {
 	b := open(t, nil)
 	if got := b.ok(t, "shell", args{"command": "rm -rf .git; git status"}); !strings.Contains(got, "not a git repository") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestA06TheDirectoryIsGone: when a command has removed the workspace under itself,
+// its result and every later one say so, instead of something about a shell.
+func TestA06TheDirectoryIsGone(t *testing.T) {
+	t.Parallel()
+	b := open(t, map[string]string{"sub/f": "x\n"})
+	// A directory within is no matter: each command begins at the top.
+	b.ok(t, "shell", args{"command": "cd sub && rm -rf ../sub && cat f"})
+	if got := b.ok(t, "shell", args{"command": "pwd"}); !strings.HasPrefix(got, b.dir+"\n") {
+		t.Errorf("after that: %q", got)
+	}
+	b.ok(t, "shell", args{"command": `rm -rf "$PWD"; true`})
+	b.refused(t, "shell", args{"command": "pwd"}, "the workspace's directory is gone")
+}
+
+// TestA16HintsWhereSomethingWouldAsk: what wants a password or a terminal ends at
+// once and says why; what waits for an answer is ended with a hint.
+func TestA16HintsWhereSomethingWouldAsk(t *testing.T) {
+	t.Parallel()
+	b := open(t, map[string]string{"f": "x\n"})
+	got := b.ok(t, "shell", args{"command": "sleep 9999 </dev/null", "timeout": 1})
+	if !strings.Contains(got, "If it waited for input: there is none") {
+		t.Errorf("what waits: %q", got)
+	}
+	for command, program := range map[string]string{
+		"ssh -p 1 nobody@127.0.0.1 true": "ssh", "sudo -k true": "sudo", "npm init": "npm", "git push https://u@127.0.0.1:1/x HEAD:x": "git",
+	} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Logf("%s is not installed", program)
+			continue
+		}
+		began := time.Now()
+		got := b.ok(t, "shell", args{"command": command, "timeout": 20})
+		if strings.Contains(got, "killed with all its processes") || !strings.Contains(got, "[exit code ") {
+			t.Errorf("%s waits for somebody: %q after %s", command, got, time.Since(began))
+		}
 	}
 }
