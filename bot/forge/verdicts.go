@@ -98,7 +98,8 @@ func reportedRun(r *github.CheckRun) verify.Reported {
 }
 
 // reportedStatuses are the statuses, newest first, as the ledger takes them. A
-// context that went from success back to pending is being run again.
+// context that went from success back to pending is being run again. How long it took
+// is not told.
 func reportedStatuses(list []*github.RepoStatus) []verify.Reported {
 	var runs []verify.Reported
 	newest := map[string]bool{}
@@ -107,7 +108,7 @@ func reportedStatuses(list []*github.RepoStatus) []verify.Reported {
 		newest[s.GetContext()] = true
 		one := verify.Reported{
 			Check: s.GetContext(), ID: "status-" + strconv.FormatInt(s.GetID(), 10), Detail: s.GetTargetURL(),
-			Started: s.GetCreatedAt().Time, Finished: s.GetUpdatedAt().Time,
+			Finished: s.GetUpdatedAt().Time, // and no start: each of its states is a status of its own
 		}
 		switch s.GetState() {
 		case "success", "failure":

@@ -47,7 +47,10 @@ type Check struct {
 	Remote   string // the forge's name of the check; empty when Run is set
 	// Renamed are other names of the forge under which the same check is
 	// accepted, while a rename makes its way.
-	Renamed    []string
+	Renamed []string
+	// AtLeast is how long a run of the forge takes that did anything: a pass in less is
+	// none. Zero: any length will do. Statuses have no length.
+	AtLeast    time.Duration
 	Quarantine Quarantine
 	Bounds     Bounds
 	HoldOut    bool // agents are not shown it: it judges their patches
@@ -293,6 +296,9 @@ func (k Check) Def() string {
 	what := []any{"check/1", k.Run, k.Timeout.String(), k.Report, k.History, k.Sandbox, k.Remote}
 	if k.Bounds != (Bounds{}) {
 		what = append(what, k.Bounds)
+	}
+	if k.AtLeast > 0 {
+		what = append(what, k.AtLeast.String())
 	}
 	def, err := json.Marshal(what)
 	if err != nil {

@@ -388,6 +388,13 @@ func TestG13Renamed(t *testing.T) {
 	if _, err := Parse([]byte("checks: [{name: a, run: x, renamed: [b]}]")); err == nil {
 		t.Error("renamed is taken without remote")
 	}
+	if _, err := Parse([]byte("checks: [{name: a, run: x, at_least: 1m}]")); err == nil {
+		t.Error("at_least is taken without remote")
+	}
+	long, err := Parse([]byte("checks: [{name: a, remote: test, at_least: 1m}]"))
+	if err != nil || long.Checks[0].AtLeast != time.Minute || long.Checks[0].Def() == c.Checks[0].Def() {
+		t.Errorf("at_least: %v, %v", long.Checks, err)
+	}
 }
 
 func TestAccessors(t *testing.T) {

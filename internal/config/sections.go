@@ -114,6 +114,7 @@ func (r *reader) check(n *yaml.Node, key string) (Check, bool) {
 		"hold_out":   scalar(r, &k.HoldOut, boolean),
 		"remote":     scalar(r, &k.Remote, text),
 		"renamed":    list(r, &k.Renamed, text),
+		"at_least":   scalar(r, &k.AtLeast, duration),
 		"quarantine": func(n *yaml.Node, key string) { r.quarantine(n, key, &k.Quarantine) },
 		"limits": func(n *yaml.Node, key string) {
 			r.object(n, key, fields{
@@ -140,6 +141,8 @@ func (r *reader) check(n *yaml.Node, key string) (Check, bool) {
 		}
 	} else if seen["renamed"] != nil {
 		r.fault(seen["renamed"], join(key, "renamed"), refuse("", "goes with remote only: it lists other names of the forge"))
+	} else if seen["at_least"] != nil {
+		r.fault(seen["at_least"], join(key, "at_least"), refuse("", "goes with remote only: what runs here is seen to run"))
 	}
 	return k, len(r.faults) == before
 }

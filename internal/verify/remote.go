@@ -89,6 +89,10 @@ func (r *Runner) hear(s Subject, checks []config.Check, outcomes []Outcome) erro
 // its id: a forge that changes its mind has said two things, and the failure
 // among them stays.
 func (r *Runner) adopt(s Subject, check config.Check, one Reported) (Run, error) {
+	if took := one.Finished.Sub(one.Started); check.AtLeast > 0 && !one.Started.IsZero() && !one.Finished.IsZero() && took < check.AtLeast {
+		one.NoTests = true // it ended before it can have done anything
+		one.Detail = strings.TrimSpace(fmt.Sprintf("in %v, less than at_least: %v allows; %s", took, check.AtLeast, one.Detail))
+	}
 	t, finding := topicOf(s, check), Adopt(one.Conclusion)
 	now := r.Now()
 	finished := one.Finished

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"greenward/internal/config"
+	"greenward/internal/gittest"
 )
 
 // said is a run of a forge's check, id and conclusion.
@@ -199,5 +201,38 @@ func TestJudgeKnowsWhatTheForgeSaidLast(t *testing.T) {
 	tell(said("1", "success"))
 	if o := judged(); o.Verdict != Passed || o.Runs != 1 {
 		t.Errorf("it ended: %+v", o)
+	}
+}
+
+// Q25: a pass that came sooner than a run can take that did anything is none; how long
+// is the policy's to say, and where the forge tells no start nothing is known of it.
+func TestQ25PassThatCameTooSoonIsNone(t *testing.T) {
+	at := gittest.Start()
+	took := func(id string, d time.Duration) Reported {
+		one := said(id, "success")
+		one.Started, one.Finished = at, at.Add(d)
+		return one
+	}
+	b := newBench(t)
+	quick := remote("e2e", "CI / e2e")
+	quick.AtLeast = 30 * time.Second
+	for i, tt := range []struct {
+		told  Reported
+		check config.Check
+		want  Verdict
+	}{
+		{took("1", 2*time.Second), quick, Unknown},
+		{took("2", 30*time.Second), quick, Passed},
+		{took("3", 2*time.Second), remote("e2e", "CI / e2e"), Passed},
+		{said("4", "success"), quick, Passed},
+	} {
+		s := b.commit(t, map[string]string{"a": fmt.Sprint(i, "\n")})
+		report, err := b.runner.Record(t.Context(), s, []config.Check{tt.check}, []Reported{tt.told})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := report.Outcomes[0]; o.Verdict != tt.want || tt.want != Passed && !strings.Contains(o.Why, "less than at_least: 30s allows") {
+			t.Errorf("%d: %s (%s), want %s", i, o.Verdict, o.Why, tt.want)
+		}
 	}
 }
