@@ -106,6 +106,7 @@ type Bot struct {
 	waits  time.Duration // until the next report may be written; 0: none is left
 	rules  forge.Book    // of base branches
 	carry  bors.Config   // main's bors.toml, as of this reconcile
+	stays  bool          // approvals outlive a push of the same content
 	checks bool          // main's policy checks what lands, or says that nothing needs it
 	green  herald.Green  // as of this pass
 

@@ -128,6 +128,7 @@ type queue struct {
 	t           *testing.T
 	remote, hub string
 	decided     map[string]Outcome
+	content     bool // approvals are of the content
 	building    bool // what waits is being tested
 	unchecked   bool // nothing says that what lands is checked
 	bors        string
@@ -135,7 +136,15 @@ type queue struct {
 }
 
 func (q *queue) Policy(context.Context) (Policy, error) {
-	return Policy{Checked: !q.unchecked, Bors: []byte(q.bors)}, nil
+	return Policy{Checked: !q.unchecked, Bors: []byte(q.bors), Content: q.content}, nil
+}
+
+func (q *queue) Same(_ context.Context, source git.Ref, was, next git.Hash) (bool, error) {
+	gittest.Git(q.t, q.hub, "fetch", "-q", q.remote, string(source))
+	if strings.TrimSpace(gittest.Git(q.t, q.hub, "rev-parse", "FETCH_HEAD")) != string(next) {
+		return false, ErrMoved
+	}
+	return gittest.Git(q.t, q.hub, "rev-parse", string(was)+"^{tree}") == gittest.Git(q.t, q.hub, "rev-parse", string(next)+"^{tree}"), nil
 }
 
 func (q *queue) Submit(_ context.Context, c Change) error {

@@ -245,6 +245,46 @@ func TestQ07ApprovalIsOfACommit(t *testing.T) {
 	wantIn(t, d.said(n), head[:12], same[:12], "Approve it anew")
 }
 
+// Q07, Q55: where the policy says so an approval is of the content: a push of the same
+// content keeps it, and its place, under the new head; any other push voids it.
+func TestQ07Q55ApprovalOfTheContent(t *testing.T) {
+	d, n, head := asked(t)
+	d.queue.content = true
+	d.gh.Comment(d.alice, n, "/merge")
+	d.tick()
+	d.wantQueued("pr-1@" + head)
+	same := d.commit(d.queue.remote, "topic", "work") // no file differs
+	d.gh.Push(n, same)
+	for range 3 {
+		d.tick()
+		d.restart()
+	}
+	d.wantQueued("pr-1@" + same)
+	wantIn(t, d.said(n), "waits in the queue, approved by `alice`", "`"+same[:12]+"`", "so the approval stands")
+	if last := d.queue.allowed[len(d.queue.allowed)-1]; !strings.HasPrefix(last, "pr-1@"+same[:12]+" alice(3) comment ") || !strings.HasSuffix(last, "of the same content as "+head[:12]) {
+		t.Fatalf("recorded: %v", d.queue.allowed)
+	}
+	if c := d.gh.Checks(same); len(c) != 1 || c[0].Status != "queued" {
+		t.Fatalf("check runs: %+v", c)
+	}
+	d.gh.Push(n, d.commit(d.queue.remote, "topic", "other"))
+	d.tick()
+	d.wantQueued()
+	wantIn(t, d.said(n), "Approve it anew")
+	// What was ejected stays so: the same content fails the same.
+	again := d.commit(d.queue.remote, "topic", "third")
+	d.gh.Push(n, again)
+	d.tick()
+	d.gh.Comment(d.alice, n, "/merge")
+	d.tick()
+	d.queue.decide("pr-1", again, Outcome{State: stateEjected, Reason: "checks", At: d.clock()})
+	d.tick()
+	d.restart()
+	d.gh.Push(n, d.commit(d.queue.remote, "topic", "third"))
+	d.tick()
+	d.wantQueued()
+}
+
 // Q12, Q30, Q31: no call merges anything, so none can answer 405 or 409, or leave half
 // a batch behind.
 func TestQ12Q30Q31NoCallMerges(t *testing.T) {

@@ -49,6 +49,9 @@ type Outcome struct {
 type Policy struct {
 	Checked bool   // something is required of what lands, or the policy says that nothing is
 	Bors    []byte // a bors.toml on main; nil: there is none
+	// Content: an approval outlives a push that changes neither the files nor what they
+	// are a change of. Else it is of one commit.
+	Content bool
 }
 
 // Queue is where approved changes wait to land. Every call may be repeated.
@@ -61,6 +64,9 @@ type Queue interface {
 	Withdraw(ctx context.Context, name string, head git.Hash) error
 	// Outcome says what became of head under that name.
 	Outcome(ctx context.Context, name string, head git.Hash) (Outcome, error)
+	// Same reports whether two heads of one pull request have the same files and come from
+	// main with the same files; next is fetched from source first. ErrMoved: see Submit.
+	Same(ctx context.Context, source git.Ref, was, next git.Hash) (bool, error)
 	// Policy is main's now.
 	Policy(ctx context.Context) (Policy, error)
 }

@@ -67,6 +67,9 @@ func (b *Bot) follow(ctx context.Context, c *client, number int, now look) error
 // what is said of it, later.
 func (b *Bot) settle(ctx context.Context, c *client, number int, named bool) error {
 	p := b.mem.Pulls[number]
+	if err := b.carryOver(ctx, number, p); err != nil {
+		return err
+	}
 	if void := p.voided(); void != "" {
 		return b.withdraw(ctx, number, p, Outcome{State: stateWithdrawn, Detail: void})
 	}
@@ -121,6 +124,40 @@ func (b *Bot) settle(ctx context.Context, c *client, number int, named bool) err
 	}
 	p.out = out
 	return nil
+}
+
+// carryOver takes an approval over to a head of the same content, where the policy says
+// that it is of the content. What had been decided of the old head stays decided.
+func (b *Bot) carryOver(ctx context.Context, number int, p *pull) error {
+	was := *p
+	if was.Entry = was.Head; !b.stays || p.Head == p.Entry || was.voided() != "" {
+		return nil
+	}
+	out, err := b.cfg.Queue.Outcome(ctx, queueName(number), p.Entry)
+	if err != nil {
+		return fmt.Errorf("ask the queue: %w", err)
+	}
+	if out.final() {
+		return nil
+	}
+	same, err := b.cfg.Queue.Same(ctx, pullRef(number), p.Entry, p.Head)
+	if errors.Is(err, ErrMoved) {
+		b.Wake()
+	}
+	if err != nil {
+		return fmt.Errorf("compare the heads: %w", err)
+	}
+	if !same {
+		return nil
+	}
+	if err := b.cfg.Queue.Withdraw(ctx, queueName(number), p.Entry); err != nil {
+		return fmt.Errorf("withdraw: %w", err)
+	}
+	p.Note = fmt.Sprintf("The head is `%s` now and changes what the approved `%s` did, so the approval stands.", p.Head.Short(), p.Entry.Short())
+	first, _, _ := strings.Cut(p.Why, ",")
+	p.Why = first + ", of the same content as " + p.Entry.Short()
+	p.Entry, p.Pending, p.checked, p.CheckDone, p.Attempt = p.Head, true, time.Time{}, false, 0
+	return b.mem.save()
 }
 
 // voided says why the approval holds no longer, or nothing.

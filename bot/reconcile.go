@@ -126,7 +126,7 @@ func (b *Bot) reconcile(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the policy: %w", err)
 	}
-	b.carry, b.checks = bors.Read(policy.Bors), policy.Checked
+	b.carry, b.checks, b.stays = bors.Read(policy.Bors), policy.Checked, policy.Content
 	open, err := b.observe(ctx, c)
 	if err != nil {
 		return err

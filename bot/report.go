@@ -29,14 +29,14 @@ func verdictOf(name string, p *pull, out Outcome) verdict {
 	case stateLanded:
 		v.conclusion, v.title = "success", "Landed as "+out.Landed.Short()
 	case stateEjected:
-		v.conclusion, v.title, v.paths, v.again = "failure", "Ejected: "+cut(Clean(out.Reason), 100), out.Paths, true
+		v.conclusion, v.title, v.paths, v.again = "failure", "Ejected: "+line(out.Reason, 100), out.Paths, true
 	case stateWithdrawn:
 		v.conclusion, v.title = "cancelled", "Withdrawn"
 	case stateBuilding:
 		v.status, v.title = "in_progress", "Its checks run"
 	case stateBlocked:
 		first, _, more := strings.Cut(out.Detail, "\n")
-		v.status, v.title = "queued", "Waits: "+cut(Clean(first), 150)
+		v.status, v.title = "queued", "Waits: "+line(first, 150)
 		if more {
 			v.title += " …"
 		}

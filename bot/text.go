@@ -55,6 +55,16 @@ func cut(s string, n int) string {
 	return s[:n] + "\n… cut"
 }
 
+// line is text for a title: on one line, of at most n bytes.
+func line(s string, n int) string {
+	s = strings.Join(strings.Fields(Clean(s)), " ")
+	if len(s) > n {
+		s, _, _ = strings.Cut(cut(s, n), "\n")
+		s += " …"
+	}
+	return s
+}
+
 // fenced shows foreign text as it is: nobody is mentioned, nothing is rendered.
 func fenced(s string) string {
 	s = cut(Clean(s), 8_000)

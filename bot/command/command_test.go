@@ -78,6 +78,9 @@ func TestQ62CommandsAreSpokenNotQuoted(t *testing.T) {
 		{"> quoted\n\n/merge", "merge"},
 		{"<!-- note -->\n/merge", "merge"},
 		{"```\ncode\n```\n/merge", "merge"},
+		{"a `<pre>` and ``a `<!--` b``\n/merge", "merge"},
+		{"a `<pre\n/merge", ""},
+		{"<pre> `</pre>`\n/merge", ""},
 		{"thanks!\r\n\r\n/merge  \r\n", "merge"},
 		{"> bors r+", ""},
 		{"> said\nbors r+", ""}, // a lazy line of the quotation

@@ -41,9 +41,39 @@ func (s *scanner) spoken(line string) bool {
 	}
 	inCode := s.ticks > 0
 	s.span(text)
-	s.html(lower)
+	s.html(outside(lower))
 	return !inCode
 }
+
+// outside is a line without the code spans that begin and end in it: what looks like a
+// tag there is none.
+func outside(line string) string {
+	var out strings.Builder
+	for {
+		i := strings.IndexByte(line, '`')
+		if i < 0 {
+			break
+		}
+		rest := strings.TrimLeft(line[i:], "`")
+		n := len(line) - i - len(rest)
+		end := 0
+		for end < len(rest) && ticks(rest[end:]) != n {
+			end += max(ticks(rest[end:]), 1)
+		}
+		if end >= len(rest) {
+			out.WriteString(line[:i+n]) // it is open: the text goes on
+			line = rest
+			continue
+		}
+		out.WriteString(line[:i])
+		line = rest[end+n:]
+	}
+	out.WriteString(line)
+	return out.String()
+}
+
+// ticks is how many back quotes a text begins with.
+func ticks(s string) int { return len(s) - len(strings.TrimLeft(s, "`")) }
 
 func (s *scanner) opensFence(text string) bool {
 	for _, mark := range []string{"`", "~"} {

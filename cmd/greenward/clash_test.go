@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -62,5 +63,38 @@ func TestClashNamesWhatBroughtIt(t *testing.T) {
 	x.known = nil
 	if _, err := x.Clash(t.Context(), "refs/pull/7/head", head); err == nil || !strings.Contains(err.Error(), bot.ErrMoved.Error()) {
 		t.Fatalf("another head: %v", err)
+	}
+}
+
+// Q07: two heads change the same when their files are equal and those of main that they
+// fork from too. The same files on a newer main take back what main got since.
+func TestQ07SameContentIsOfFilesAndOfTheirBase(t *testing.T) {
+	remote, dir := gittest.Bare(t), gittest.Bare(t)
+	gittest.Commit(t, remote, "main", "begin", map[string]string{"a": "1\n"})
+	gittest.Git(t, remote, "update-ref", "refs/heads/topic", "refs/heads/main")
+	was := gittest.Commit(t, remote, "topic", "work", map[string]string{"b": "1\n"})
+	amended := gittest.Commit(t, remote, "topic", "the same in another commit", map[string]string{"b": "1\n"})
+	gittest.Commit(t, remote, "main", "goes on", map[string]string{"a": "2\n"})
+	gittest.Git(t, remote, "update-ref", "refs/heads/back", "refs/heads/main")
+	back := gittest.Commit(t, remote, "back", "takes main back", map[string]string{"a": "1\n", "b": "1\n"})
+	gittest.Git(t, dir, "remote", "add", "origin", remote)
+	gittest.Git(t, dir, "fetch", "-q", remote, "refs/heads/main:refs/heads/main", was)
+	hub, err := git.OpenHub(t.Context(), git.HubInput{Dir: dir, Remote: "origin", Host: gittest.Host(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &botQueue{crew: &crew{engines: &engines{place: &place{hub: hub, main: "refs/heads/main"}}}}
+	for next, want := range map[string]bool{amended: true, back: false} {
+		gittest.Git(t, remote, "update-ref", "refs/pull/7/head", next)
+		same, err := q.Same(t.Context(), "refs/pull/7/head", git.Hash(was), git.Hash(next))
+		if err != nil || same != want {
+			t.Errorf("%s: %v, want %v; %v", next[:12], same, want, err)
+		}
+	}
+	if tree := gittest.Git(t, remote, "rev-parse", was+"^{tree}"); tree != gittest.Git(t, remote, "rev-parse", back+"^{tree}") {
+		t.Error("the test shows nothing: the files differ")
+	}
+	if _, err := q.Same(t.Context(), "refs/pull/7/head", git.Hash(was), git.Hash(was)); !errors.Is(err, bot.ErrMoved) {
+		t.Errorf("another head: %v", err)
 	}
 }

@@ -178,7 +178,45 @@ func (q *botQueue) Policy(context.Context) (bot.Policy, error) {
 	if err != nil && !errors.Is(err, git.ErrNotFound) {
 		return bot.Policy{}, err
 	}
-	return bot.Policy{Checked: policy.NeedChecks() == nil, Bors: carried}, nil
+	return bot.Policy{Checked: policy.NeedChecks() == nil, Bors: carried, Content: policy.Queue.Approvals == "content"}, nil
+}
+
+// Same compares the files of two heads, and those of main that they fork from: equal
+// both, the two change the same.
+func (q *botQueue) Same(ctx context.Context, source git.Ref, was, next git.Hash) (bool, error) {
+	hub := q.crew.hub
+	head, err := hub.FetchOne(ctx, source)
+	if err != nil {
+		return false, err
+	}
+	if head != next {
+		return false, fmt.Errorf("%s is at %s, not at %s: %w", source, head.Short(), next.Short(), bot.ErrMoved)
+	}
+	tip, err := hub.Resolve(q.crew.main)
+	if err != nil {
+		return false, err
+	}
+	var trees [2][]git.Hash
+	for i, at := range []git.Hash{was, next} {
+		bases, err := hub.MergeBases(ctx, tip, at)
+		if err != nil {
+			return false, err
+		}
+		if len(bases) != 1 {
+			return false, nil // what it changes is not one thing
+		}
+		for _, commit := range []git.Hash{at, bases[0]} {
+			tree, err := hub.TreeOf(commit)
+			if errors.Is(err, git.ErrNotFound) {
+				return false, nil // the old head was never here
+			}
+			if err != nil {
+				return false, err
+			}
+			trees[i] = append(trees[i], tree)
+		}
+	}
+	return slices.Equal(trees[0], trees[1]), nil
 }
 
 // overview is what the dashboard shows.

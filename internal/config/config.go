@@ -85,6 +85,7 @@ type Queue struct {
 	ErrorBudget float64  // 0.25 for 25%
 	Method      string   // rebase, squash or merge
 	PullMethod  string   // Method for pull requests: what the file says, else merge
+	Approvals   string   // of pull requests: head (each push voids one) or content (a push of the same content keeps it)
 	Slots       int
 	Embargo     []string
 	Gate        Gate
@@ -193,6 +194,7 @@ func Default() Config {
 	return Config{
 		Main: "main",
 		Queue: Queue{
+			Approvals:   "head",
 			Policy:      "adaptive",
 			ErrorBudget: 0.25,
 			Method:      "rebase",

@@ -165,6 +165,7 @@ func (r *reader) queue(n *yaml.Node, key string, q *Queue) map[string]*yaml.Node
 		"smoke":        list(r, &q.Smoke, checkName),
 		"error_budget": scalar(r, &q.ErrorBudget, percent),
 		"method":       scalar(r, &q.Method, oneOf("rebase", "squash", "merge")),
+		"approvals":    scalar(r, &q.Approvals, oneOf("head", "content")),
 		"slots":        scalar(r, &q.Slots, within(1, 256)),
 		"embargo":      list(r, &q.Embargo, embargo),
 		"gate":         func(n *yaml.Node, key string) { r.gate(n, key, &q.Gate) },
