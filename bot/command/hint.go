@@ -39,7 +39,7 @@ func guess(words []string, known []dialect) []Command {
 				}
 			case start != "" && len(words) == 2 && len(start) > 3 && first != start && distance(first, start) <= 2:
 				if _, _, _, ok := d.match(words[1:]); ok {
-					return []Command{{Verb: Hint, Text: "Did you mean " + quoted(start+" "+words[1]) + "? Nothing was done."}}
+					return []Command{{Verb: Hint, Text: "Did you mean " + typed([]string{start, words[1]}) + "? Nothing was done."}}
 				}
 			}
 		}
