@@ -33,7 +33,7 @@ func (f *Fsck) handoffs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	newer := map[string]git.Hash{}
+	newer, holder := map[string]git.Hash{}, map[string]string{}
 	for _, hash := range hashes {
 		c, err := f.Hub.Commit(hash)
 		if err != nil {
@@ -54,6 +54,10 @@ func (f *Fsck) handoffs(ctx context.Context) error {
 			f.find(KindTwice, h.Task, "was handed off as %s and as %s", hash.Short(), other.Short())
 		}
 		newer[h.Task] = hash
+		if task, used := holder[h.Claim]; used && task != h.Task { // a claim is drawn for one task
+			f.find(KindForged, string(hash), "hands off %s under the claim %s, which is that of %s", h.Task, h.Claim, task)
+		}
+		holder[h.Claim] = h.Task
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ const (
 	onConflicts  = "settling conflicts"
 	onBroken     = "working around what is broken"
 	onMending    = "mending what others broke"
+	onState      = "claiming in a shared file"
 	onChecks     = "checks"
 	onGit        = "git"
 	onWaiting    = "waiting"

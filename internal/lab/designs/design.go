@@ -180,7 +180,7 @@ func locked(w *world, n int) {
 					return err
 				}
 				mine := l.holds
-				if err := a.busy(w.p.Turn); err != nil { // reads and claims
+				if err := a.spend(onState, w.p.Turn); err != nil { // reads and claims
 					return err
 				}
 				t := w.pick(a)
@@ -223,7 +223,7 @@ func optimistic(w *world, n int) {
 			for {
 				for {
 					seen := state
-					if err := a.busy(w.p.Turn); err != nil {
+					if err := a.spend(onState, w.p.Turn); err != nil {
 						return err
 					}
 					if seen == state || w.off {
