@@ -75,7 +75,7 @@ func TestFsckLandingWithoutClaim(t *testing.T) {
 	malformed := w.landAs("b\n\nTask: r/b\nClaim: mine\nHandoff: done\n", "b@000000000000")
 	again := w.landAs("c\n\nTask: r/c\nClaim: 0123456789ab\nHandoff: done\n", "c@000000000000")
 	other := w.landAs("d\n\nTask: r/d\nClaim: 0123456789ab\nHandoff: done\n", "d@000000000000") // newer, under the same claim
-	_ = other // hand-offs are read from the newest on: the older one of the two is named
+	_ = other                                                                                   // hand-offs are read from the newest on: the older one of the two is named
 	want := []string{"forged " + without, "forged " + malformed, "forged " + again}
 	got := w.fsck(true) // nothing of it is safe to mend: main only moves forward
 	for _, one := range want {
