@@ -351,3 +351,24 @@ func TestTokenInsteadOfAnApp(t *testing.T) {
 		t.Fatalf("statuses: %+v", c)
 	}
 }
+
+// Two pull requests may have one head: each has a check run of its own on it.
+func TestTwoPullRequestsOfOneHead(t *testing.T) {
+	d, n, head := asked(t)
+	second := d.gh.Pull(d.alice, head, "main")
+	d.tick()
+	for _, number := range []int{n, second} {
+		d.gh.Comment(d.alice, number, "/merge")
+	}
+	d.tick()
+	d.queue.decide("pr-1", head, Outcome{State: stateLanded, Landed: git.Hash(head)})
+	d.queue.decide("pr-2", head, Outcome{State: stateEjected, Reason: "empty", At: d.clock()})
+	for range 2 {
+		d.tick()
+		d.restart()
+	}
+	c := d.gh.Checks(head)
+	if len(c) != 2 || c[0].External != "pr-1@"+head[:12] || c[0].Conclusion != "success" || c[1].External != "pr-2@"+head[:12] || c[1].Conclusion != "failure" {
+		t.Fatalf("check runs: %+v", c)
+	}
+}

@@ -89,7 +89,7 @@ func (b *Bot) check(ctx context.Context, c *client, p *pull, v verdict) error {
 	if p.CheckDone && v.status != "completed" {
 		p.Attempt, p.CheckDone = p.Attempt+1, false
 	}
-	key, external := "check/"+string(p.Entry), v.entry
+	key, external := "check/"+v.entry, v.entry // two pull requests may have one head
 	if p.Attempt > 0 {
 		key, external = fmt.Sprintf("%s/%d", key, p.Attempt), fmt.Sprintf("%s/%d", external, p.Attempt)
 	}

@@ -201,21 +201,9 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 	board := web.Config{Source: overview{c}, Now: a.now, Probes: map[string]web.Probe{}, Meters: []web.Meter{meter{f.door}}}
 	var served *bot.Bot
 	if cfg.Owner != "" {
-		b, err := c.bot(f, cfg, func(f func(context.Context) error) { g.Go(func() error { return f(ctx) }) })
-		if err != nil {
+		if served, err = c.onGitHub(ctx, g, f, cfg, &board); err != nil {
 			return nil, nil, err
 		}
-		f.door.Add(b)
-		served = b
-		c.lander.Judge = &reread{inner: c.lander.Judge, lander: c.lander, bot: b, now: a.now}
-		board.Meters = append(board.Meters, botMeter{b, cfg.Owner + "/" + cfg.Name})
-		board.Login, board.Steering = f.login, steering{c, b}
-		board.Probes["github"], board.Probes["webhook"] = b, f.door
-		g.Go(func() error {
-			defer f.door.Remove(b)
-			return errors.Join(b.Run(ctx), b.Close())
-		})
-		g.Go(func() error { return c.relay(ctx, b) })
 	}
 	landing := &workflows.Landing{Lander: c.lander, Asked: c.asked, Moved: c.moved}
 	g.Go(func() error { return landing.Run(ctx) })
@@ -286,6 +274,25 @@ func (c *crew) bot(f *front, cfg bot.Config, life func(func(context.Context) err
 	if err != nil {
 		return nil, usagef("serve: %v", err)
 	}
+	return b, nil
+}
+
+// onGitHub begins the bot of one repository, in g, and lets the pages tell of it.
+func (c *crew) onGitHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot.Config, board *web.Config) (*bot.Bot, error) {
+	b, err := c.bot(f, cfg, func(f func(context.Context) error) { g.Go(func() error { return f(ctx) }) })
+	if err != nil {
+		return nil, err
+	}
+	f.door.Add(b)
+	c.lander.Judge = &reread{inner: c.lander.Judge, lander: c.lander, bot: b, now: c.app.now}
+	board.Meters = append(board.Meters, botMeter{b, cfg.Owner + "/" + cfg.Name})
+	board.Login, board.Steering = f.login, steering{c, b}
+	board.Probes["github"], board.Probes["webhook"] = b, f.door
+	g.Go(func() error {
+		defer f.door.Remove(b)
+		return errors.Join(b.Run(ctx), b.Close())
+	})
+	g.Go(func() error { return c.relay(ctx, b) })
 	return b, nil
 }
 

@@ -381,6 +381,13 @@ func (h *Hub) Fail(f Fault) {
 	h.faults = append(h.faults, &f)
 }
 
+// Calm takes back the faults that have not struck.
+func (h *Hub) Calm() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faults = nil
+}
+
 // Calls returns "METHOD /path" of every request since the last call of Calls, or
 // "304 METHOD /path" where the asker had the answer already.
 func (h *Hub) Calls() []string {
