@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -44,13 +43,8 @@ func ListRescued(repo *git.Repo, task string) ([]Rescued, error) {
 	return all, nil
 }
 
-func (r Rescued) number() int {
-	n, err := strconv.Atoi(string(r.Ref[strings.LastIndexByte(string(r.Ref), '/')+1:]))
-	if err != nil {
-		return 0 // a ref somebody made by hand sorts first
-	}
-	return n
-}
+// number orders what was rescued; a ref that somebody made by hand sorts first.
+func (r Rescued) number() int { return git.RescueNumber(r.Ref) }
 
 // errDamaged says that a working copy is no repository any more, so that no git
 // can tell what is new in it.
@@ -168,7 +162,7 @@ func (w *Workspaces) saveTip(ctx context.Context, tree *git.Worktree, task strin
 		if len(earlier) > 0 {
 			n = earlier[len(earlier)-1].number() + 1
 		}
-		ref, err := git.RescueRef(task, n)
+		ref, err := git.RescueRef(task, n, tip)
 		if err != nil {
 			return "", err
 		}

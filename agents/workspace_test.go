@@ -234,7 +234,7 @@ func TestRescueRefsCount(t *testing.T) {
 		ws := w.workspace(all, "worker-1")
 		write(t, ws.Dir(), "new.txt", strings.Repeat("x", n+1))
 		refs, err := ws.Discard(t.Context())
-		want, refErr := git.RescueRef("run/a", n+1)
+		want, refErr := git.RescueRef("run/a", n+1, git.Hash(w.git("rev-parse", string(refs[0]))))
 		if err != nil || refErr != nil || len(refs) != 1 || refs[0] != want {
 			t.Fatalf("rescued %v, %v, %v", refs, err, refErr)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -241,12 +240,11 @@ func keep(repo *git.Repo, d journal.Decision) ([]git.RefUpdate, error) {
 // rescueRef is a free rescue ref of a task; empty when it already holds the
 // head, or when the task has no proper name.
 func rescueRef(repo *git.Repo, task string, head git.Hash) (git.Ref, error) {
-	first, err := git.RescueRef(task, 1)
+	first, err := git.RescueRef(task, 1, head)
 	if err != nil {
 		return "", nil //nolint:nilerr // such a name has no ref; the ejected ref keeps the head
 	}
-	prefix := strings.TrimSuffix(string(first), "1")
-	refs, err := repo.Refs(prefix)
+	refs, err := repo.Refs(string(first[:strings.LastIndexByte(string(first), '/')+1]))
 	if err != nil {
 		return "", fmt.Errorf("list what was rescued of %s: %w", task, err)
 	}
@@ -255,11 +253,9 @@ func rescueRef(repo *git.Repo, task string, head git.Hash) (git.Ref, error) {
 		if r.Hash == head {
 			return "", nil
 		}
-		if n, err := strconv.Atoi(strings.TrimPrefix(string(r.Ref), prefix)); err == nil {
-			most = max(most, n)
-		}
+		most = max(most, git.RescueNumber(r.Ref))
 	}
-	return git.RescueRef(task, most+1)
+	return git.RescueRef(task, most+1, head)
 }
 
 // transact is a ref transaction that outlives the lock files of a killed git:

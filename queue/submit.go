@@ -75,13 +75,17 @@ func Entry(name string, head git.Hash) (Submission, error) {
 	return Submission{Entry: git.EntryID(name, head), Ref: ref, Head: head}, nil
 }
 
-// Follows reports whether a commit is a newer state of the change that another one
-// is: a hand-off of the same task, or the same commit of an author (by subject and
-// date), amended or rebased. A descendant is one too.
+// Follows reports whether a commit may take the place of another one that waits under
+// the same name: a hand-off of the same task, the same commit of an author (by subject
+// and date), amended or rebased by whoever, or anything by its own committer, as their
+// e-mail says. A descendant may too.
 func Follows(before, after git.Commit) bool {
 	was, _ := before.Trailers().Get("Task")
 	is, handsOff := after.Trailers().Get("Task")
 	if handsOff && was == is {
+		return true
+	}
+	if mail := before.Committer.Email; mail != "" && strings.EqualFold(mail, after.Committer.Email) {
 		return true
 	}
 	return before.Author.Email == after.Author.Email && before.Author.When.Equal(after.Author.When) && before.Subject() == after.Subject()

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +33,12 @@ type Limits struct {
 
 // Options say what cells are wanted.
 type Options struct {
-	Host   proc.Host
-	Want   string // Auto, On or Off; "": Auto
-	Limits Limits
+	Host proc.Host
+	Want string // Auto, On or Off; "": Auto
+	// Patience is how long bubblewrap may take at the first try; each later one has
+	// twice as long. 0: 20 s.
+	Patience time.Duration
+	Limits   Limits
 }
 
 // Cells makes cells of the kind that this machine offers. It is safe for
@@ -50,7 +54,8 @@ type Cells struct {
 }
 
 // New finds out what this machine offers by trying it. ErrNoSandbox: it is On,
-// and there is none.
+// and there is none; or it is Auto, and a machine too busy to answer left unknown
+// whether there is one: nothing runs unconfined then, unless it is Off.
 func New(ctx context.Context, o Options) (*Cells, error) {
 	c := &Cells{limits: o.Limits}
 	switch group, err := proc.NewGroup(o.Limits.Limits); {
@@ -66,11 +71,15 @@ func New(ctx context.Context, o Options) (*Cells, error) {
 		c.why = "agents.sandbox is off"
 		return c, nil
 	}
-	if err := c.try(ctx, o.Host); err != nil {
+	err := c.insist(ctx, o)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if errors.Is(err, errSilent) {
+		return nil, fmt.Errorf("%w: %w: the machine may be too busy: try again, or let agents run unconfined with agents.sandbox: off", ErrNoSandbox, err)
+	}
+	if err != nil {
 		c.bwrap, c.why = "", err.Error()
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
 		if o.Want == On {
 			return nil, fmt.Errorf("%w: %s; install bubblewrap, or set agents.sandbox to auto", ErrNoSandbox, c.why)
 		}
@@ -78,14 +87,35 @@ func New(ctx context.Context, o Options) (*Cells, error) {
 	return c, nil
 }
 
+// errSilent says that bubblewrap was started and did not come to an end in time.
+var errSilent = errors.New("bubblewrap gave no answer")
+
+// insist tries until there is an answer, three times at most.
+func (c *Cells) insist(ctx context.Context, o Options) error {
+	const tries = 3
+	patience := cmp.Or(o.Patience, 20*time.Second)
+	for try := 1; ; try++ {
+		err := c.try(ctx, o.Host, patience)
+		if !errors.Is(err, errSilent) || ctx.Err() != nil {
+			return err
+		}
+		if try == tries {
+			return fmt.Errorf("%w in %d tries, the last of %s", errSilent, tries, patience)
+		}
+		patience *= 2
+	}
+}
+
 // try starts one command in bubblewrap as a cell does.
-func (c *Cells) try(ctx context.Context, host proc.Host) error {
-	const patience = 20 * time.Second
+func (c *Cells) try(ctx context.Context, host proc.Host, patience time.Duration) error {
 	env := host.Only("PATH")
 	out := proc.NewCapture(200, 0, nil)
 	result, err := proc.Run(ctx, proc.Command{Name: "bwrap", Args: []string{"--version"}, Env: env, Stdout: out, Timeout: patience})
 	if errors.Is(err, proc.ErrNotFound) {
 		return errors.New("bubblewrap is not installed")
+	}
+	if result.TimedOut {
+		return errSilent
 	}
 	if err != nil || !result.OK() {
 		return fmt.Errorf("bubblewrap does not start: %s", cause(result, err))
@@ -99,8 +129,11 @@ func (c *Cells) try(ctx context.Context, host proc.Host) error {
 		Name: c.bwrap, Args: slices.Concat(namespaces(), []string{"--unshare-net"}, c.system, []string{"--remount-ro", "/", "--", "sh", "-c", "exit 0"}),
 		Env: env, Stdout: said, Stderr: said, Timeout: patience,
 	})
+	if result.TimedOut {
+		return errSilent
+	}
 	if err != nil || !result.OK() {
-		return fmt.Errorf("bubblewrap cannot confine here: %s (%s)", strings.TrimSpace(said.String()), cause(result, err))
+		return fmt.Errorf("bubblewrap cannot confine here: %s (%s)", cmp.Or(strings.TrimSpace(said.String()), "it says nothing"), cause(result, err))
 	}
 	return nil
 }

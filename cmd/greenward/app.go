@@ -34,6 +34,8 @@ type app struct {
 	host           proc.Host
 	now            func() time.Time
 
+	again string // the command that goes on from here when this one is interrupted; empty: the same
+
 	// ownMounts begins this program anew with mounts that end with it; nil: what it
 	// mounts is taken away by its next start where it is killed.
 	ownMounts func() error
@@ -74,7 +76,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	case errors.Is(err, errNo):
 		return exitNo
 	case ctx.Err() != nil:
-		fmt.Fprintln(a.stderr, "greenward: interrupted; nothing is lost, the same command goes on from here")
+		fmt.Fprintf(a.stderr, "greenward: interrupted; nothing is lost, %s goes on from here\n", orElse(a.again, "the same command"))
 		return exitInterrupted
 	}
 	fmt.Fprintln(a.stderr, "greenward: "+strings.TrimRight(err.Error(), "\n"))
@@ -92,7 +94,7 @@ func wrongUse(err error) bool {
 	if _, ok := errors.AsType[*config.Error](err); ok {
 		return true
 	}
-	return slices.ContainsFunc([]error{config.ErrNoChecks, git.ErrNotRepository, git.ErrNoCommits, git.ErrUnsupported, errNoModel},
+	return slices.ContainsFunc([]error{config.ErrNoChecks, git.ErrNotRepository, git.ErrNoCommits, git.ErrUnsupported, errNoModel, errNoPlanner},
 		func(known error) bool { return errors.Is(err, known) })
 }
 

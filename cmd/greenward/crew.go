@@ -24,6 +24,11 @@ import (
 var errNoModel = errors.New("no model: set OPENAI_BASE_URL and OPENAI_API_KEY and say --model NAME (or agents.model in " + config.File +
 	"), or name a command that works instead: agents.roles.worker.command")
 
+// errNoPlanner says that a run cannot begin: only a language model plans.
+var errNoPlanner = errors.New("the planner, who makes tasks of a goal, is always a language model; a command (agents.roles.worker.command) can do the tasks and not plan them: " +
+	"set OPENAI_BASE_URL and OPENAI_API_KEY and say --model NAME (or agents.model in " + config.File + "). Without a model write the tasks yourself, as files " +
+	"tasks/RUN/NAME.md on main, and start greenward work beside greenward land --watch")
+
 // crew is what the agents of one process share.
 type crew struct {
 	*engines
@@ -178,7 +183,7 @@ func (c *crew) worker(agent, run string) (*agents.Worker, error) {
 func (c *crew) planner(path string) (*agents.Planner, error) {
 	role, name := c.role("planner")
 	if c.client == nil {
-		return nil, fmt.Errorf("plan: %w", errNoModel)
+		return nil, fmt.Errorf("plan: %w", errNoPlanner)
 	}
 	agent := "planner"
 	if at := strings.LastIndexByte(path, '/'); at >= 0 {

@@ -9,9 +9,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -81,6 +84,7 @@ func (a *app) demo(ctx context.Context, o demoOptions) error {
 	if err != nil {
 		return err
 	}
+	a.again = a.demoAgain(o, dir)
 	hub := filepath.Join(dir, "hub.git")
 	if err := a.makeSample(ctx, hub); err != nil {
 		return err
@@ -115,6 +119,19 @@ func (a *app) demo(ctx context.Context, o demoOptions) error {
 		return err
 	}
 	return a.demoEnd(ctx, dir, start, d.summary)
+}
+
+// demoAgain is the command that goes on with a demo that was interrupted.
+func (a *app) demoAgain(o demoOptions, dir string) string {
+	words := []string{"greenward demo --dir", dir}
+	for _, flag := range []struct {
+		name, value, usual string
+	}{{"seed", fmt.Sprint(o.seed), "1"}, {"workers", fmt.Sprint(o.workers), "8"}, {"tasks", fmt.Sprint(o.tasks), "40"}} {
+		if flag.value != flag.usual {
+			words = append(words, "--"+flag.name, flag.value)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // demoDir makes the directory, or accepts one that a demo made before.
@@ -291,8 +308,20 @@ func (a *app) demoEnd(ctx context.Context, dir string, start time.Time, sum work
 	return nil
 }
 
+// repairWords says how often which kind of repair was promoted.
+func repairWords(counts map[string]int) string {
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d by %s", counts[kind], kind))
+	}
+	if len(parts) == 0 {
+		return "without a repair"
+	}
+	return "with repairs: " + strings.Join(parts, ", ")
+}
+
 func showDemo(w io.Writer, r demoResult) {
-	line(w, "\n%d changes landed, %d were ejected; %d snapshots were red, green was promoted %d times %v; %.0f s", r.Landed, r.Ejected, r.RedSnapshots, r.Promotions, r.Repairs, r.Seconds)
+	line(w, "\n%d changes landed, %d were ejected; %d snapshots were red, green was promoted %d times, %s; %.0f s", r.Landed, r.Ejected, r.RedSnapshots, r.Promotions, repairWords(r.Repairs), r.Seconds)
 	line(w, "\nLook at it with plain git:")
 	for _, cmd := range []string{
 		"log --oneline --graph main green",

@@ -16,6 +16,12 @@ import (
 // doorPath is where serve has the hub's git endpoint.
 const doorPath = "/hub.git/"
 
+// noDoor tells who comes to the git endpoint of a server that lets nobody in what
+// it lacks; git shows it.
+func noDoor(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "this server lets no workers in: start it with GREENWARD_WORKER_TOKEN=TOKEN in its environment, and the workers with "+git.HubToken+"=NAME:TOKEN", http.StatusNotFound)
+}
+
 // door is the hub's git endpoint: for workers of other hosts, and for operators.
 // Nil: no token is set, so nobody could come in.
 func (c *crew) door() http.Handler {

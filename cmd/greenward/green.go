@@ -320,7 +320,7 @@ func (a *app) verifiable(ctx context.Context) (*git.Repo, git.Ref, git.Ref, erro
 }
 
 func (a *app) steer(ctx context.Context, name string, args []string, do func(*green.Engine, context.Context, green.Steering) error) error {
-	e, err := a.engines(ctx, false)
+	e, err := a.currentEngines(ctx)
 	if err != nil {
 		return err
 	}
@@ -330,7 +330,7 @@ func (a *app) steer(ctx context.Context, name string, args []string, do func(*gr
 			return usagef("green %s: name the one commit", name)
 		}
 		if s.Commit, err = e.commit(ctx, args[0]); err != nil {
-			return usagef("green %s: %v", name, err)
+			return usagef("green %s: %v; a commit is named that stands on the main of %s", name, err, orElse(e.hub.Upstream(), e.hub.Dir()))
 		}
 		s.Reason = ""
 	}
@@ -377,12 +377,19 @@ func staleCommand() command {
 	return command{
 		name: "green watch-stale", args: "--after DURATION", summary: "independent watchdog: exit 1 when green is stale", example: "greenward green watch-stale --after 2h",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
-			after := fs.Duration("after", -1, "how far green may be behind main (default: green.stale_after of the policy)")
+			after := fs.String("after", "", "how far green may be behind main, a `DURATION` such as 90m (default: green.stale_after of the policy)")
 			return func(ctx context.Context, args []string) error {
 				if err := noArgs(args); err != nil {
 					return err
 				}
-				return a.watchStale(ctx, *after)
+				if *after == "" {
+					return a.watchStale(ctx, -1)
+				}
+				most, err := time.ParseDuration(*after)
+				if err != nil || most < 0 {
+					return usagef("green watch-stale: --after %q is no duration: say 90m, or 2h", *after)
+				}
+				return a.watchStale(ctx, most)
 			}
 		},
 	}

@@ -70,6 +70,9 @@ func (a *app) submit(ctx context.Context, rev, name string, wait bool) error {
 	if err != nil {
 		return err
 	}
+	if !old.IsZero() && old != head {
+		a.note("greenward: %s takes the place of %s, which waited under that name", s.Entry, git.EntryID(strings.TrimPrefix(string(s.Ref), git.QueuePrefix), old))
+	}
 	if !wait {
 		return a.print(s, func(w io.Writer) { line(w, "%s waits at %s of %s", s.Entry, s.Ref, to) })
 	}

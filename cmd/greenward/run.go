@@ -89,7 +89,7 @@ func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
 		return err
 	}
 	if c.client == nil {
-		return fmt.Errorf("run: a planner is needed: %w", errNoModel)
+		return fmt.Errorf("run: %w", errNoPlanner)
 	}
 	if err := c.probe(ctx); err != nil {
 		return err

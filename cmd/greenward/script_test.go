@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"regexp"
@@ -68,7 +70,7 @@ func TestScripts(t *testing.T) {
 			return os.MkdirAll(e.WorkDir+"/home", 0o755)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"code": wantCode, "json": wantJSON, "model": modelServer,
+			"code": wantCode, "json": wantJSON, "model": modelServer, "serve": serveHub,
 		},
 	})
 }
@@ -92,6 +94,38 @@ func modelServer(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Setenv("OPENAI_BASE_URL", "http://"+listener.Addr().String()+"/v1")
 	ts.Setenv("OPENAI_API_KEY", key)
+}
+
+// serveHub serves a hub until the script ends: serve DIR. SERVED is its address.
+func serveHub(ts *testscript.TestScript, _ bool, args []string) {
+	said, to := io.Pipe()
+	a := &app{
+		stdin: strings.NewReader(""), stdout: io.Discard, stderr: to, now: time.Now,
+		host: proc.NewHost([]string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null"}),
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- a.main(ctx, []string{"-C", ts.MkAbs(args[0]), "serve", "--listen", "127.0.0.1:0"})
+		_ = to.Close() // nobody reads on
+	}()
+	ts.Defer(func() {
+		stop()
+		<-ended // it ends because it was told to
+	})
+	lines := bufio.NewScanner(said)
+	for lines.Scan() {
+		ts.Logf("%s", lines.Text())
+		if _, address, ok := strings.Cut(lines.Text(), "serving at "); ok {
+			ts.Setenv("SERVED", address)
+			go func() {
+				for lines.Scan() { // the program must not wait for us
+				}
+			}()
+			return
+		}
+	}
+	ts.Fatalf("serve did not say where it serves")
 }
 
 // wantCode runs a command and wants an exact exit code: code 2 greenward land.

@@ -21,7 +21,7 @@ import (
 func serveCommand() command {
 	return command{
 		name: "serve", mounts: true, summary: "GitHub App, lander, schedule, runs, dashboard and metrics in one process",
-		example: "greenward -C /srv/hub.git serve --listen 127.0.0.1:8080\nGREENWARD_GITHUB_TOKEN=… GREENWARD_WEBHOOK_SECRET=… greenward serve --github acme/widgets",
+		example: "greenward -C /srv/hub.git serve --listen 127.0.0.1:8080\nGREENWARD_GITHUB_TOKEN=… GREENWARD_WEBHOOK_SECRET=… greenward serve --github acme/widgets\nGREENWARD_WORKER_TOKEN=… greenward serve  # lets greenward work --hub http://ADDRESS/hub.git in; GREENWARD_OPERATOR_TOKEN people who push",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 			var o serveOptions
 			fs.StringVar(&o.listen, "listen", "127.0.0.1:8080", "`ADDRESS` of the dashboard, /metrics, /healthz, /readyz and /webhook")
@@ -237,6 +237,11 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 	mux.Handle("/", pages)
 	if hub := c.door(); hub != nil {
 		mux.Handle(doorPath, hub)
+	} else {
+		mux.HandleFunc(doorPath, noDoor)
+		if f.o.hubs == "" {
+			a.note("no workers of other hosts: GREENWARD_WORKER_TOKEN is not set (greenward work --hub URL%s wants it)", doorPath)
+		}
 	}
 	return mux, served, nil
 }

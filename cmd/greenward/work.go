@@ -108,9 +108,20 @@ func (a *app) mirror(ctx context.Context, url string) (*git.Repo, error) {
 	sum := sha256.Sum256([]byte(url))
 	mirror, err := git.OpenMirror(ctx, url, filepath.Join(cache, "greenward", fmt.Sprintf("mirror-%x.git", sum[:8])), a.host)
 	if err != nil {
-		return nil, fmt.Errorf("work: %w; over http a token is wanted in %s=NAME:TOKEN", err, git.HubToken)
+		return nil, fmt.Errorf("work: %w; %s", err, wayIn(url))
 	}
 	return mirror, nil
+}
+
+// wayIn is what a hub wants of who comes from elsewhere.
+func wayIn(url string) string {
+	switch {
+	case strings.HasPrefix(url, "http://"), strings.HasPrefix(url, "https://"):
+		return "over http a server is wanted that was started with GREENWARD_WORKER_TOKEN=TOKEN, and here " + git.HubToken + "=NAME:TOKEN with the same TOKEN and a name of this host; its address ends in " + doorPath
+	case strings.Contains(url, "://"), strings.Contains(url, ":"):
+		return "git ls-remote of the same address shows whether it can be reached"
+	}
+	return "there is no such directory; name a hub's directory, or a URL"
 }
 
 type endingDoc struct {

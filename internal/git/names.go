@@ -42,10 +42,22 @@ func PlannerRef(path string) (Ref, error) { return leaf(PlannerPrefix, path) }
 // RunLog is the log of what was done about a run's health.
 func RunLog(run string) (Ref, error) { return ParseRef(RunLogPrefix + run) }
 
-// RescueRef is the n-th rescued work on a task.
-func RescueRef(task string, n int) (Ref, error) {
+// RescueRef is the n-th rescued work on a task. The commit is part of the name, so
+// that two hubs that rescue work on one task never give one name to two commits.
+func RescueRef(task string, n int, commit Hash) (Ref, error) {
 	r, err := leaf(RescuePrefix, task)
-	return r + Ref("/"+strconv.Itoa(n)), err
+	return r + Ref("/"+strconv.Itoa(n)+"-"+commit.Short()), err
+}
+
+// RescueNumber is the number in a rescue ref, which may have been made without the
+// commit in its name; 0: none of ours.
+func RescueNumber(ref Ref) int {
+	leaf, _, _ := strings.Cut(string(ref[strings.LastIndexByte(string(ref), '/')+1:]), "-")
+	n, err := strconv.Atoi(leaf)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
 }
 
 // EjectedRef keeps the head of an ejected entry.

@@ -260,6 +260,11 @@ func TestOutputOfAnyKindIsKept(t *testing.T) {
 	if err != nil || info.Size() < maxSpool || info.Size() > maxSpool+200 {
 		t.Errorf("spool: %v, %v", info, err)
 	}
+	kept, err := os.ReadFile(flood.Spool)
+	note := fmt.Sprintf("\n… %d bytes were written here and not kept …\n", len("first\n")+200000000+len("\nlast\n")-maxSpool)
+	if text := string(kept); err != nil || !strings.HasPrefix(text, "first\nxxx") || !strings.HasSuffix(text, "xxx\nlast\n") || strings.Count(text, note) != 1 {
+		t.Errorf("kept %d bytes, %v", len(kept), err)
+	}
 }
 
 func TestStdinAndTerminalAreClosed(t *testing.T) {

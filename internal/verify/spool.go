@@ -14,19 +14,21 @@ import (
 
 // Bounds of what is kept of outputs.
 const (
-	maxSpool    = 64 << 20 // bytes of one run that are kept; the rest is counted
+	maxSpool    = 4 << 20 // bytes of one run that are kept: the first half and the last; the rest is counted
 	headKept    = 16 << 10
 	tailKept    = 48 << 10
 	spoolsKept  = 500
-	spoolsBytes = 2 << 30
+	spoolsBytes = 1 << 30
 )
 
-// spool keeps the whole output of a run in a file, up to a bound. Its Write
-// never fails: a check must not die of a full disk that it did not fill.
+// spool keeps the whole output of a run in a file, up to a bound: beyond it the
+// beginning and the end. Its Write never fails: a check must not die of a full disk
+// that it did not fill.
 type spool struct {
 	mu    sync.Mutex
 	file  *os.File
-	room  int64
+	room  int64  // for the beginning
+	tail  []byte // what came after it, at most twice as long as what is kept of it
 	lost  int64
 	first error
 }
@@ -39,7 +41,7 @@ func newSpool(path string) (*spool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keep output: %w", err)
 	}
-	return &spool{file: f, room: maxSpool}, nil
+	return &spool{file: f, room: maxSpool / 2}, nil
 }
 
 func (s *spool) Write(p []byte) (int, error) {
@@ -54,18 +56,33 @@ func (s *spool) Write(p []byte) (int, error) {
 		s.first = err
 	}
 	s.room -= int64(n)
-	s.lost += int64(len(p) - n)
+	if s.tail = append(s.tail, p[n:]...); len(s.tail) > maxSpool {
+		s.cut()
+	}
 	return len(p), nil
 }
 
-// close ends the file with a line that says how much is missing, and reports
-// whether the disk was full.
+// cut forgets what no longer is the end.
+func (s *spool) cut() {
+	if over := len(s.tail) - maxSpool/2; over > 0 {
+		s.lost += int64(over)
+		s.tail = append(s.tail[:0], s.tail[over:]...)
+	}
+}
+
+// close writes the end, after a line that says how much is missing before it, and
+// reports whether the disk was full.
 func (s *spool) close() (full bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.cut()
 	if s.lost > 0 && s.first == nil {
-		_, s.first = fmt.Fprintf(s.file, "\n… %d bytes more were written and not kept …\n", s.lost)
+		_, s.first = fmt.Fprintf(s.file, "\n… %d bytes were written here and not kept …\n", s.lost)
 	}
+	if s.first == nil {
+		_, s.first = s.file.Write(s.tail)
+	}
+	s.tail = nil
 	err = errors.Join(s.first, s.file.Close())
 	if err != nil {
 		err = fmt.Errorf("keep output: %w", err)
