@@ -3,7 +3,6 @@ package workflows
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"greenward/internal/git"
 	"greenward/queue"
@@ -12,7 +11,7 @@ import (
 )
 
 // auditEvery is how often what has landed meanwhile is recomputed.
-const auditEvery = time.Minute
+const auditEvery = "@every 1m"
 
 // Auditor recomputes what lands while a server serves. What was there before is
 // audited by hand.
@@ -26,7 +25,7 @@ type Auditor struct {
 // Run audits until ctx ends. A mismatch is an error that wants a person; nothing
 // is stopped by it.
 func (a *Auditor) Run(ctx context.Context) error {
-	for {
+	return tickNow(ctx, auditEvery, func(ctx context.Context) error {
 		report, err := a.Once(ctx)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -37,10 +36,8 @@ func (a *Auditor) Run(ctx context.Context) error {
 		for _, m := range report.Mismatches {
 			zerolog.Ctx(ctx).Error().Str("commit", string(m.Commit)).Str("expected", m.Expected).Str("actual", m.Actual).Msg("landed tree is not what it should be")
 		}
-		if err := wait(ctx, nil, auditEvery); err != nil {
-			return err
-		}
-	}
+		return nil
+	})
 }
 
 // Once audits what main gained since the last call; the first one only notes

@@ -23,7 +23,7 @@ import (
 // pushes a minute to one repository, and a round makes one for main, and one for
 // green when it was promoted.
 const (
-	mirrorEvery = 15 * time.Second
+	mirrorEvery = "@every 15s"
 	lesserEvery = time.Minute
 )
 
@@ -56,14 +56,12 @@ type Exchange struct {
 
 // Run exchanges until ctx ends; trouble is logged and tried again.
 func (x *Exchange) Run(ctx context.Context) error {
-	for {
+	return tickNow(ctx, mirrorEvery, func(ctx context.Context) error {
 		if err := x.round(ctx, false); ctx.Err() == nil && err != nil {
 			zerolog.Ctx(ctx).Error().Err(err).Msg("exchange with the remote stopped")
 		}
-		if err := wait(ctx, nil, mirrorEvery); err != nil {
-			return err
-		}
-	}
+		return nil
+	})
 }
 
 // Once takes what upstream has, then pushes all that it lacks.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"greenward/agents"
 	"greenward/internal/git"
@@ -17,7 +16,7 @@ import (
 )
 
 // guardEvery is how often the refs that only greenward writes are looked at.
-const guardEvery = 5 * time.Second
+const guardEvery = "@every 5s"
 
 // Guard notices when somebody moves a ref that only greenward writes in a way that
 // greenward never does: a log or the ledger that went back or sideways, a claim
@@ -42,14 +41,12 @@ type Tampered struct {
 
 // Run guards until ctx ends.
 func (g *Guard) Run(ctx context.Context) error {
-	for {
+	return tickNow(ctx, guardEvery, func(ctx context.Context) error {
 		if _, err := g.Once(ctx); err != nil && ctx.Err() == nil {
 			zerolog.Ctx(ctx).Error().Err(err).Msg("refs not guarded")
 		}
-		if err := wait(ctx, nil, guardEvery); err != nil {
-			return err
-		}
-	}
+		return nil
+	})
 }
 
 func (g *Guard) path() string { return filepath.Join(g.Hub.State(), "journal", "guarded.json") }

@@ -4,13 +4,28 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"greenward/green"
+	"greenward/internal/git"
 
 	"github.com/robfig/cron/v3"
 	"github.com/rs/zerolog"
 )
+
+// What happens by the clock, all of it here by cron, one function each; every one reads
+// git anew, so that ticks missed, late or doubled change nothing:
+//
+//	green and its fixups   Schedule       green.schedule, and its own rule each minute
+//	claims to reclaim      Reclaim        reclaimEvery
+//	the health of a run    Run.lookAfter  healthEvery
+//	the remote             Exchange       mirrorEvery
+//	forced refs            Guard          guardEvery
+//	what has landed        Auditor        auditEvery
+//
+// Fresh starts of agents, stale planners and the maintenance of a hub go by what was
+// done and not by the clock: they belong to agents, to the tree and to the lander.
 
 // Schedule runs green's cycles at the times of a cron expression, and whenever
 // green's own rule finds that one is due. A tick only wakes it: doubled, late and
@@ -21,6 +36,8 @@ type Schedule struct {
 	Moved  *Bell         // rung after a promotion; nil: none
 	OnTick func(green.Result)
 	Every  time.Duration // how often the own rule is asked; 0: every minute
+
+	idle string // what a cycle read that found nothing to do
 }
 
 // Run ticks until ctx ends. A cycle that cannot be carried out is logged; the
@@ -63,7 +80,12 @@ func (s *Schedule) due(ctx context.Context) bool {
 	return why != ""
 }
 
+// tick has a cycle, unless the last one found nothing to do and nothing has moved since.
 func (s *Schedule) tick(ctx context.Context) error {
+	reads, err := s.reads()
+	if err == nil && reads == s.idle {
+		return nil
+	}
 	result, err := s.Engine.Cycle(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -72,6 +94,9 @@ func (s *Schedule) tick(ctx context.Context) error {
 		zerolog.Ctx(ctx).Error().Err(err).Msg("green cycle stopped")
 		return nil // the next tick reads everything again
 	}
+	if s.idle = ""; result.Action == green.ActionNone && len(result.Alerts) == 0 { // an alert: another cycle was at work
+		s.idle = reads // as it was before: what moved meanwhile is another
+	}
 	if s.OnTick != nil {
 		s.OnTick(result)
 	}
@@ -79,6 +104,19 @@ func (s *Schedule) tick(ctx context.Context) error {
 		s.Moved.Ring()
 	}
 	return nil
+}
+
+// reads is where all stands that a cycle decides from.
+func (s *Schedule) reads() (string, error) {
+	var tips []string
+	for _, ref := range []git.Ref{s.Engine.Main, s.Engine.Green, git.Control, git.Notes, git.GreenLog, git.QueueLog} {
+		tip, err := s.Engine.Hub.Tip(ref)
+		if err != nil {
+			return "", err
+		}
+		tips = append(tips, string(tip))
+	}
+	return strings.Join(tips, " "), nil
 }
 
 // ticker ticks at the times of a cron expression, until stop. A tick that nobody has
@@ -117,4 +155,12 @@ func tick(ctx context.Context, spec string, job func(context.Context) error) err
 			return err
 		}
 	}
+}
+
+// tickNow is tick with a first time at once.
+func tickNow(ctx context.Context, spec string, job func(context.Context) error) error {
+	if err := job(ctx); err != nil {
+		return err
+	}
+	return tick(ctx, spec, job)
 }

@@ -22,6 +22,7 @@ type steeredScript struct {
 	mu    sync.Mutex
 	told  []string // what the planner was woken with
 	begun []string // tasks that a worker was given
+	calls int
 	gates map[string]chan struct{}
 }
 
@@ -53,7 +54,17 @@ func (s *steeredScript) worked() string {
 	return strings.Join(slices.Compact(list), ", ")
 }
 
+// asked is how often a model was asked.
+func (s *steeredScript) asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
+}
+
 func (s *steeredScript) reply(r modeltest.Request) modeltest.Reply {
+	s.mu.Lock()
+	s.calls++
+	s.mu.Unlock()
 	switch {
 	case r.Offers("create_tasks"):
 		told := r.FirstUser()
