@@ -17,14 +17,16 @@ import (
 // a workspace that was just made, and in one that has built before. They share a
 // build cache.
 type Builds struct {
-	Cold  float64 `json:"cold_ms"`  // the first build of all, with an empty cache
-	Warm  float64 `json:"warm_ms"`  // median
-	Fresh float64 `json:"fresh_ms"` // median
-	Ratio float64 `json:"ratio"`    // fresh by warm
+	Cold  float64 `json:"cold_ms"`   // the first build of all, with an empty cache
+	Warm  float64 `json:"warm_ms"`   // median
+	Fresh float64 `json:"fresh_ms"`  // median
+	Enter float64 `json:"enter_ms"`  // median of the first command in a new workspace, `true`
+	Ratio float64 `json:"ratio"`     // fresh by warm
+	CPU   float64 `json:"cpu_ratio"` // the same of the processor's time, by mean
 }
 
 // packages of the module that is built.
-const packages = 60
+const packages = 25
 
 // module is a module of packages that each import the one before.
 func module() map[string]string {
@@ -35,7 +37,7 @@ func module() map[string]string {
 		if i > 0 {
 			fmt.Fprintf(&text, "import \"lab/p%d\"\n\nfunc below() int { return p%d.F0(1) }\n", i-1, i-1)
 		}
-		for f := range 40 {
+		for f := range 20 {
 			fmt.Fprintf(&text, "\nfunc F%d(n int) int {\n\tfor i := range [10]int{} {\n\t\tn += i * %d\n\t}\n\treturn n\n}\n", f, f)
 		}
 		files[fmt.Sprintf("p%d/p.go", i)] = text.String()
@@ -53,10 +55,13 @@ func (c *Crowd) builds(ctx context.Context, all *agents.Workspaces) (*Builds, er
 	if out.Cold, err = c.build(ctx, old, 0); err != nil {
 		return nil, errors.Join(err, old.Remove())
 	}
-	const times = 7
-	var warm, fresh []float64
+	const times = 5
+	var enter, warm, fresh []float64
+	var warmCPU, freshCPU time.Duration
 	for i := range times {
+		cpu := cpuTime()
 		took, err := c.build(ctx, old, 2*i+1)
+		warmCPU += cpuTime() - cpu
 		if err != nil {
 			return nil, errors.Join(err, old.Remove())
 		}
@@ -65,14 +70,22 @@ func (c *Crowd) builds(ctx context.Context, all *agents.Workspaces) (*Builds, er
 		if err != nil {
 			return nil, errors.Join(err, old.Remove())
 		}
+		began := c.Now()
+		err = ended(young.Run(ctx, proc.Command{Name: "sh", Args: []string{"-c", "true"}, Dir: young.Dir(), Env: c.Env, Timeout: time.Minute}))
+		if err != nil {
+			return nil, errors.Join(err, young.Remove(), old.Remove())
+		}
+		enter = append(enter, c.ms(began))
+		cpu = cpuTime()
 		took, err = c.build(ctx, young, 2*i+2)
+		freshCPU += cpuTime() - cpu
 		if err := errors.Join(err, young.Remove()); err != nil {
 			return nil, errors.Join(err, old.Remove())
 		}
 		fresh = append(fresh, took)
 	}
-	out.Warm, out.Fresh = median(warm), median(fresh)
-	out.Ratio = out.Fresh / out.Warm
+	out.Enter, out.Warm, out.Fresh = median(enter), median(warm), median(fresh)
+	out.Ratio, out.CPU = out.Fresh/out.Warm, float64(freshCPU)/float64(warmCPU)
 	return out, old.Remove()
 }
 

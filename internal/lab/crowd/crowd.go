@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"greenward/agents"
@@ -181,6 +182,17 @@ func quantile(list []float64, q float64) float64 {
 	}
 	sorted := slices.Sorted(slices.Values(list))
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+// cpuTime is what this process and those that it has waited for have used so far.
+func cpuTime() (all time.Duration) {
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var used syscall.Rusage
+		if syscall.Getrusage(who, &used) == nil { // it never fails for these
+			all += time.Duration(used.Utime.Nano() + used.Stime.Nano())
+		}
+	}
+	return all
 }
 
 // resident is what this process holds of memory now, and held at most, in bytes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	"greenward/agents"
@@ -118,13 +119,15 @@ func (f fleet) script(r modeltest.Request) modeltest.Reply {
 	case n == 0:
 		reply = modeltest.Use(read, modeltest.NewCall("write", map[string]any{"path": "work.txt", "content": work(0)}))
 	}
-	reply.Latency = f.delay(len(r.FirstUser())*7919 + n*104729)
+	who := fnv.New32a()
+	fmt.Fprint(who, r.FirstUser(), n) // a hash takes all
+	reply.Latency = f.delay(who.Sum32())
 	return reply
 }
 
 // delay is between half the latency and half as much again, so that the agents do
 // not march in step.
-func (f fleet) delay(seed int) time.Duration {
+func (f fleet) delay(seed uint32) time.Duration {
 	return f.latency/2 + f.latency*time.Duration(seed%1000)/1000
 }
 
@@ -132,7 +135,6 @@ func (f fleet) delay(seed int) time.Duration {
 func (c *Crowd) drive(ctx context.Context, all *agents.Workspaces, f fleet) (turns []turn, took time.Duration, err error) {
 	rooms := make([]*agents.Workspace, f.agents)
 	for i := range rooms {
-		// Names of different lengths make different latencies.
 		if rooms[i], err = c.open(ctx, all, fmt.Sprintf("%s-%d", f.name, i)); err != nil {
 			return nil, 0, err
 		}
@@ -159,7 +161,9 @@ func (c *Crowd) drive(ctx context.Context, all *agents.Workspaces, f fleet) (tur
 		err = errors.Join(err, ws.Remove())
 		turns = append(turns, watches[i].turns...)
 	}
-	return turns, took, errors.Join(err, double.close())
+	err = errors.Join(err, double.close())
+	double.tell(turns)
+	return turns, took, err
 }
 
 // loop is one worker's conversation, from its task to its hand-off.

@@ -20,6 +20,7 @@ type turn struct {
 	tools  time.Duration // the part of it that tools took
 	asked  time.Duration // from the request to its reply
 	server time.Duration // the part of it that the server took
+	number string        // of the request
 }
 
 // watch is a model client that measures the turns of its caller. It is for one
@@ -31,18 +32,18 @@ type watch struct {
 	turns []turn
 }
 
-// serverTime is the key of a context in which the transport leaves what the server
-// took.
-type serverTime struct{}
+// requestNumber is the key of a context in which the transport leaves the number that
+// it gave a request.
+type requestNumber struct{}
 
 // Complete asks.
 func (w *watch) Complete(ctx context.Context, r model.Request) (model.Reply, error) {
 	asked := w.now()
-	var server time.Duration
-	reply, err := w.to.Complete(context.WithValue(ctx, serverTime{}, &server), r)
+	var number string
+	reply, err := w.to.Complete(context.WithValue(ctx, requestNumber{}, &number), r)
 	now := w.now()
 	if !w.reply.IsZero() {
-		w.turns = append(w.turns, turn{before: asked.Sub(w.reply), asked: now.Sub(asked), server: server})
+		w.turns = append(w.turns, turn{before: asked.Sub(w.reply), asked: now.Sub(asked), number: number})
 	}
 	w.reply = now
 	return reply, err
@@ -101,7 +102,9 @@ func serve(ctx context.Context, f fleet, now func() time.Time) (*double, error) 
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	d.stop = func() error {
-		err := server.Close()
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err := server.Shutdown(last) // not Close: what the last handlers took is wanted
 		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
 			err = errors.Join(err, served)
 		}
@@ -112,8 +115,16 @@ func serve(ctx context.Context, f fleet, now func() time.Time) (*double, error) 
 
 func (d *double) close() error { return d.stop() }
 
-// transport numbers requests, and tells who asked what the server took once it has
-// ended.
+// tell fills in what the server took. All its requests have ended.
+func (d *double) tell(turns []turn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range turns {
+		turns[i].server = d.took[turns[i].number]
+	}
+}
+
+// transport numbers requests, and tells who asks which number it was.
 func (d *double) transport(connections int) http.RoundTripper {
 	return numbered{d, &http.Transport{MaxIdleConnsPerHost: connections, IdleConnTimeout: time.Minute}}
 }
@@ -129,33 +140,10 @@ func (n numbered) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.of.last++
 	id := strconv.Itoa(n.of.last)
 	n.of.mu.Unlock()
+	if number, ok := r.Context().Value(requestNumber{}).(*string); ok {
+		*number = id
+	}
 	r = r.Clone(r.Context())
 	r.Header.Set(turnHeader, id)
-	res, err := n.to.RoundTrip(r)
-	if server, ok := r.Context().Value(serverTime{}).(*time.Duration); ok && err == nil {
-		res.Body = ending{res.Body, func() {
-			n.of.mu.Lock()
-			defer n.of.mu.Unlock()
-			*server = n.of.took[id]
-		}}
-	}
-	return res, err
-}
-
-// ending tells when a body has been read.
-type ending struct {
-	body interface {
-		Read(p []byte) (int, error)
-		Close() error
-	}
-	ended func()
-}
-
-// Read reads.
-func (e ending) Read(p []byte) (int, error) { return e.body.Read(p) }
-
-// Close closes.
-func (e ending) Close() error {
-	e.ended()
-	return e.body.Close()
+	return n.to.RoundTrip(r)
 }
