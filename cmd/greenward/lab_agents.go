@@ -71,7 +71,7 @@ func (a *app) labAgents(ctx context.Context, c *crowd.Crowd) (err error) {
 		return err
 	}
 	own := *a // with a build cache that is empty at first, and goes
-	own.host = a.host.With("GOCACHE="+filepath.Join(dir, "gocache")).With("GOFLAGS=-mod=mod").With("GOTOOLCHAIN=local")
+	own.host = a.host.With("GOCACHE=" + filepath.Join(dir, "gocache")).With("GOFLAGS=-mod=mod").With("GOTOOLCHAIN=local")
 	if c.Env, err = own.workEnv(&place{hub: c.Hub}); err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ type Asked struct {
 }
 
 const (
+	eventsOfTask = 1200
 	eventsOfSync = 6 // message and reply, then a call and a result of two tools
 	secondsOf    = 5 * time.Second
 )
@@ -106,6 +107,9 @@ func agentOf(n int) string { return fmt.Sprintf("w-%03d", n) }
 
 // eventOf is an event as a loop writes it, of some usual length.
 func eventOf(i int) agents.Event {
+	if i%eventsOfTask == 0 {
+		return agents.Event{Kind: agents.EventStart, Role: "worker", Task: fmt.Sprintf("run/task-%d", i/eventsOfTask), Claim: "0123456789ab"}
+	}
 	call := fmt.Sprintf("call_%d", i)
 	switch i % eventsOfSync {
 	case 0:
