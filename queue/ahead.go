@@ -41,7 +41,7 @@ func newAhead(repo *git.Repo, rules *gate.Gate) *ahead {
 	return a
 }
 
-// look reads the commits at the heads of the queue, where many are new.
+// look reads the commits at the heads of the queue, where many are new, into known.
 func (a *ahead) look(ctx context.Context, refs []git.RefValue, known map[git.Hash]Waiting) {
 	var heads []git.Hash
 	for _, r := range refs {
@@ -49,9 +49,11 @@ func (a *ahead) look(ctx context.Context, refs []git.RefValue, known map[git.Has
 			heads = append(heads, r.Hash)
 		}
 	}
-	if len(heads) >= aheadFrom {
-		_ = a.feed.Commits(ctx, heads) // what could not be read is read one by one
+	if len(heads) < aheadFrom {
+		return
 	}
+	// What could not be read is read one by one.
+	_ = a.feed.Commits(ctx, heads, func(h git.Hash) { known[h] = look(a.rules.Repo, h) })
 }
 
 // begin reads ahead for the entries that a pass will take up in this order; stop

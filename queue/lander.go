@@ -55,6 +55,9 @@ type Lander struct {
 	// Volatile leaves it to the system when a landing reaches the disk. For experiments.
 	Volatile bool
 
+	lists  sync.Mutex
+	lister *Lander // reads for List; nil: nobody asked yet
+
 	mu       sync.Mutex
 	state    State
 	log      *journal.QueueLog

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -210,12 +209,12 @@ func (l *Lander) waiting(ctx context.Context) ([]Waiting, error) {
 		return nil, fmt.Errorf("list the queue: %w", err)
 	}
 	l.ahead.look(ctx, refs, l.commits)
-	var list []Waiting
+	list := make([]Waiting, 0, len(refs))
 	known := make(map[git.Hash]Waiting, len(refs))
 	for _, r := range refs {
 		w, ok := l.commits[r.Hash]
 		if !ok {
-			w = look(l.Hub.Repo, r)
+			w = look(l.Hub.Repo, r.Hash)
 		}
 		known[r.Hash] = w
 		w.Name = strings.TrimPrefix(string(r.Ref), git.QueuePrefix)
@@ -269,9 +268,9 @@ func (l *Lander) prior(w *Waiting) {
 
 // look reads a queue branch's head. A head that is no commit is kept: judging
 // it ejects it, alone.
-func look(repo *git.Repo, r git.RefValue) Waiting {
-	w := Waiting{Head: r.Hash, Lane: "unknown", Priority: usualPriority}
-	c, err := repo.Commit(r.Hash)
+func look(repo *git.Repo, head git.Hash) Waiting {
+	w := Waiting{Head: head, Lane: "unknown", Priority: usualPriority}
+	c, err := repo.Commit(head)
 	if err != nil {
 		return w // said by candidate, which reads it again
 	}
@@ -295,7 +294,11 @@ func priorityOf(c git.Commit) int {
 // off, such as agent/worker for worker-017, or its author's address.
 func LaneOf(c git.Commit) string {
 	if agent, ok := c.Trailers().Get("Agent"); ok {
-		return "agent/" + regexp.MustCompile(`-?[0-9]+$`).ReplaceAllString(git.OneLine(agent), "")
+		role := git.OneLine(agent)
+		if name := strings.TrimRight(role, "0123456789"); name != role {
+			role = strings.TrimSuffix(name, "-")
+		}
+		return "agent/" + role
 	}
 	return strings.ToLower(git.OneLine(c.Author.Email))
 }

@@ -11,6 +11,7 @@ import (
 
 	"greenward/internal/git"
 	"greenward/internal/journal"
+	"greenward/queue/gate"
 )
 
 // ErrNotWaiting says that no branch of that name waits in the queue.
@@ -219,11 +220,14 @@ func List(ctx context.Context, hub *git.Hub) (Listing, error) {
 	return l.List(ctx)
 }
 
-// List reads what waits, in the order in which a fresh lander would land it.
+// List reads what waits, in the order in which a fresh lander would land it. It is
+// safe beside the landings of the same lander, and cheaper when called again.
 func (l *Lander) List(ctx context.Context) (Listing, error) {
+	l.lists.Lock()
+	defer l.lists.Unlock()
 	out := Listing{Entries: []Listed{}, Lanes: []Gating{}}
-	reader := &Lander{Hub: l.Hub, Now: l.Now, Main: l.Main, Green: l.Green, Held: l.Held}
-	if err := reader.open(); err != nil {
+	reader, err := l.reader()
+	if err != nil {
 		return out, err
 	}
 	main, err := reader.Hub.Tip(reader.main())
@@ -241,7 +245,7 @@ func (l *Lander) List(ctx context.Context) (Listing, error) {
 	reader.embargo(&Read{})
 	out.Lanes = reader.gatings()
 	waiting, err := reader.waiting(ctx)
-	if err := errors.Join(err, reader.close()); err != nil {
+	if err := errors.Join(err, reader.ahead.close()); err != nil {
 		return out, err
 	}
 	building, err := reader.Building()
@@ -252,6 +256,7 @@ func (l *Lander) List(ctx context.Context) (Listing, error) {
 	if l.Held != nil {
 		out.Held = l.Held()
 	}
+	out.Entries = make([]Listed, 0, len(waiting))
 	for _, w := range waiting {
 		if w.Landed {
 			continue
@@ -265,6 +270,23 @@ func (l *Lander) List(ctx context.Context) (Listing, error) {
 		})
 	}
 	return out, nil
+}
+
+// reader is a lander that only reads. It keeps what it read, but not the order in
+// which it saw it, and has nothing to do with the stage of those that land.
+func (l *Lander) reader() (*Lander, error) {
+	r := l.lister
+	if r == nil {
+		log, err := journal.LoadQueue(l.Hub.Repo)
+		if err != nil {
+			return nil, err
+		}
+		r = &Lander{Hub: l.Hub, Now: l.Now, Main: l.Main, Green: l.Green, Held: l.Held, log: log, commits: map[git.Hash]Waiting{}}
+		r.ahead = newAhead(l.Hub.Repo, &gate.Gate{Repo: l.Hub.Repo})
+		l.lister = r
+	}
+	r.pass, r.seen, r.sights = pass{}, map[string]int{}, 0
+	return r, r.log.Refresh()
 }
 
 // Drop takes a change out of the queue; its head is kept as that of an ejected
@@ -285,7 +307,7 @@ func Drop(ctx context.Context, hub *git.Hub, name string, by git.Identity) (jour
 		detail := "dropped by " + git.OneLine(by.Name)
 		d := journal.Decision{
 			Entry: git.EntryID(name, head), Head: head, State: journal.Withdrawn, Detail: &detail,
-			At: by.When, Lane: look(hub.Repo, git.RefValue{Ref: ref, Hash: head}).Lane, By: by.Name,
+			At: by.When, Lane: look(hub.Repo, head).Lane, By: by.Name,
 		}
 		err = drop(ctx, hub, ref, d)
 		if _, lost := errors.AsType[*git.RaceError](err); lost {

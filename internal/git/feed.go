@@ -21,6 +21,8 @@ import (
 type Feed struct {
 	repo *Repo
 	p    *proc.Process // nil: none runs
+	each func(Hash)    // is told of what is remembered; nil: nobody is
+	held bool          // files are remembered for it
 }
 
 // Bounds of what a Feed keeps for its reader: of one file, of all files that one
@@ -39,6 +41,7 @@ func (r *Repo) Feed() *Feed { return &Feed{repo: r} }
 // the commits changed. What is not there is left out.
 func (f *Feed) Bring(ctx context.Context, heads []Hash) error {
 	f.repo.kept.hold(nil)
+	f.held = true
 	if _, err := f.fetch(ctx, heads); err != nil {
 		return err
 	}
@@ -81,8 +84,11 @@ func (f *Feed) Bring(ctx context.Context, heads []Hash) error {
 	return err
 }
 
-// Commits has the repository remember commits.
-func (f *Feed) Commits(ctx context.Context, list []Hash) error {
+// Commits has the repository remember commits, and calls each for those that are
+// there and were not remembered, while git reads on.
+func (f *Feed) Commits(ctx context.Context, list []Hash, each func(Hash)) error {
+	f.each = each
+	defer func() { f.each = nil }()
 	_, err := f.fetch(ctx, list)
 	return err
 }
@@ -168,6 +174,9 @@ func (f *Feed) fetch(ctx context.Context, list []Hash) (map[Hash]object, error) 
 			}
 		default:
 			f.repo.kept.keep(h, o.kind, o.data)
+			if f.each != nil {
+				f.each(h)
+			}
 		}
 	}
 	return blobs, nil
@@ -220,7 +229,9 @@ func (f *Feed) read() (Hash, object, error) {
 
 // Close ends the long-lived git and forgets the files.
 func (f *Feed) Close() error {
-	f.repo.kept.hold(nil)
+	if f.held { // else they are those of another one
+		f.repo.kept.hold(nil)
+	}
 	if f.p == nil {
 		return nil
 	}

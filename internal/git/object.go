@@ -49,6 +49,10 @@ func parseIdentity(s string) Identity {
 	if err != nil {
 		return id // git itself reads such a date as the epoch
 	}
+	if zone == "+0000" {
+		id.When = time.Unix(unix, 0).UTC()
+		return id
+	}
 	offset, err := time.Parse("-0700", zone)
 	if err != nil {
 		id.When = time.Unix(unix, 0).UTC()
