@@ -61,7 +61,18 @@ func (f *Fixup) Fix(ctx context.Context, in green.FixInput) (result green.FixRes
 	if err != nil {
 		return result, fmt.Errorf("mend %s: %w", in.Commit.Short(), err)
 	}
-	defer func() { err = errors.Join(err, ws.Remove()) }()
+	defer func() {
+		if err == nil {
+			err = ws.Remove()
+			return
+		}
+		// What was refused, or not finished, is kept for a person to look at.
+		const patience = time.Minute
+		cleanup, stop := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer stop()
+		_, cleanErr := ws.Discard(cleanup)
+		err = errors.Join(err, cleanErr)
+	}()
 	r := &repair{Fixup: f, in: in, base: base, ws: ws}
 	err = r.converse(ctx)
 	result.Refused = r.refused

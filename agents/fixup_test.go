@@ -101,6 +101,11 @@ func TestG46FixupRefusesCheapWaysOut(t *testing.T) {
 			if !errors.Is(err, ErrNoFix) || !strings.Contains(err.Error(), "no honest way") || !strings.Contains(heard, one.want) {
 				t.Errorf("heard %q, error %v", heard, err)
 			}
+			kept, listErr := ListRescued(w.hub.Repo, "")
+			if changes := one.command != "true"; listErr != nil || changes != (len(kept) == 1) {
+				t.Errorf("kept of what was refused: %v, %v", kept, listErr)
+			}
+			w.noWorkspaceLeft()
 		})
 	}
 }

@@ -248,8 +248,31 @@ func (c *cycle) accept(ctx context.Context, s State, a Accept) (Event, error) {
 		return nil, err
 	}
 	refused := e.Refusals()
+	if err := c.keepRefused(ctx, fix.Commit, refused); err != nil {
+		return nil, err
+	}
 	zerolog.Ctx(ctx).Info().Str("commit", string(fix.Commit)).Int("runs", ran).Int("refusals", len(refused)).Msg("patch judged")
 	return Accepted{Refused: refused, Seen: seen, Ran: ran}, nil
+}
+
+// keepRefused keeps a patch that was found wanting only when it was looked into, for
+// a person to judge: nothing else holds it.
+func (c *cycle) keepRefused(ctx context.Context, patch git.Hash, refused []accept.Refusal) error {
+	if len(refused) == 0 {
+		return nil
+	}
+	ref, err := git.RescueRef("green/refused-"+patch.Short(), 1)
+	if err != nil {
+		return err
+	}
+	old, err := c.repo.Tip(ref)
+	if err == nil && old.IsZero() {
+		err = c.repo.Transact(ctx, "green: keep a refused repair", []git.RefUpdate{{Ref: ref, New: patch}})
+	}
+	if err != nil {
+		return fmt.Errorf("keep a refused repair: %w", err)
+	}
+	return nil
 }
 
 // repeats runs what failed until it passed often enough in a row, by how rarely it

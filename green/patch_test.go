@@ -104,7 +104,24 @@ func TestG46EveryTrickIsRefusedByName(t *testing.T) {
 					t.Errorf("got %v, %v, want both patches counted", y.Refused, err)
 				}
 				p.seesNoHoldOut(m, heldOut)
+				if judged := []string{accept.ExecutedLess, accept.NewlySkipped, accept.Expectation, accept.Swallow}; slices.Contains(judged, want) {
+					p.keptRefused(trick.edits)
+				}
 			})
+		}
+	}
+}
+
+// keptRefused holds that a patch which was judged and refused can be looked at.
+func (p *place) keptRefused(edits map[string]string) {
+	p.Helper()
+	refs := strings.Fields(p.git("for-each-ref", "--format=%(refname)", "refs/greenward/rescue/green/"))
+	if len(refs) == 0 {
+		p.Fatal("the refused patch is kept nowhere")
+	}
+	for name, text := range edits {
+		if got := p.git("show", refs[0]+":"+name); got != strings.TrimSpace(text) {
+			p.Errorf("%s of the refused patch is %q, want %q", name, got, text)
 		}
 	}
 }
