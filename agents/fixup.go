@@ -73,6 +73,11 @@ func (f *Fixup) Fix(ctx context.Context, in green.FixInput) (result green.FixRes
 		_, cleanErr := ws.Discard(cleanup)
 		err = errors.Join(err, cleanErr)
 	}()
+	if in.Hidden { // what is not in the tree is in the hub's objects all the same
+		if err := ws.Seal(ctx); err != nil {
+			return result, fmt.Errorf("mend %s: %w", in.Commit.Short(), err)
+		}
+	}
 	r := &repair{Fixup: f, in: in, base: base, ws: ws}
 	err = r.converse(ctx)
 	result.Refused = r.refused

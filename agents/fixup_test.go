@@ -118,3 +118,41 @@ func TestFixupStopsAskingAfterTries(t *testing.T) {
 	}
 	w.noWorkspaceLeft()
 }
+
+// TestG46HoldOutsAreInNoObjectStore: an agent who mends and searches every object that
+// its git can reach, and the hub's directory, finds nothing of what was held out; its
+// own git works all the same.
+func TestG46HoldOutsAreInNoObjectStore(t *testing.T) {
+	w, in := broken(t)
+	w.commit("held out", map[string]string{"hidden/secret.txt": "the answer is 42\n"})
+	blob := w.git("rev-parse", "main:hidden/secret.txt")
+	in.Hidden = true
+	var looked string
+	client := script(func(r model.Request) model.Message {
+		switch turns(r) {
+		case 0:
+			return use("shell", args{"command": "git cat-file --batch-all-objects --batch-check; git cat-file -p " + blob + "; cat .git/objects/info/alternates; grep -rl 'answer is 42' " + w.dir + "; git status --porcelain; git log --format=%s; echo good >a.txt; git diff --stat"})
+		case 1:
+			looked = last(r)
+			return use("submit_fix", args{"summary": "good again"})
+		}
+		return use("give_up", args{"reason": "refused"})
+	})
+	worker, _ := w.sheltered(t, nil)
+	fixup := w.fixup(client)
+	fixup.Workspaces = worker.Workspaces
+	result, err := fixup.Fix(t.Context(), in)
+	if err != nil || result.Tree.IsZero() {
+		t.Fatalf("%+v, %v; it saw %s", result, err, looked)
+	}
+	if got := w.show(string(result.Tree), "a.txt"); got != "good" {
+		t.Errorf("a.txt is %q", got)
+	}
+	if strings.Contains(looked, blob+" blob") || strings.Contains(looked, "answer is 42") || strings.Contains(looked, w.dir+"/") {
+		t.Errorf("it found what was held out:\n%s", looked)
+	}
+	if !strings.Contains(looked, "the tree to mend") || !strings.Contains(looked, "1 file changed") {
+		t.Errorf("its git does not work:\n%s", looked)
+	}
+	w.noWorkspaceLeft()
+}

@@ -78,15 +78,25 @@ func (ws *Workspace) Seen() string {
 	return ws.all.Shelter.Seen(ws.Dir())
 }
 
+// Seal keeps the commands of the workspace from all of the hub but the files that are
+// checked out. It is for a workspace in which nothing ran yet.
+func (ws *Workspace) Seal(ctx context.Context) error {
+	ws.sealed = true
+	return ws.Worktree.Seal(ctx)
+}
+
 func (ws *Workspace) enter() (Room, error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.room != nil {
 		return ws.room, nil
 	}
-	read, err := ws.ReadOnly()
-	if err != nil {
-		return nil, err
+	var read []string // a sealed one needs nothing from outside
+	if !ws.sealed {
+		var err error
+		if read, err = ws.ReadOnly(); err != nil {
+			return nil, err
+		}
 	}
 	room, err := ws.all.Shelter.Open(RoomInput{Dir: ws.Dir(), Scratch: scratchDir(ws.Dir()), Read: append(read, spoolDir(ws.Dir()))})
 	if err != nil {

@@ -60,6 +60,7 @@ type Workspace struct {
 	all    *Workspaces
 	unlock func() error
 
+	sealed  bool
 	starved atomic.Int32 // commands that met the memory limit
 
 	mu   sync.Mutex

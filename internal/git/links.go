@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"greenward/internal/git/nested"
 )
@@ -106,4 +109,26 @@ func (w *Worktree) SnapshotAll(ctx context.Context) (Hash, error) {
 func (w *Worktree) Forget(ctx context.Context, paths []string) error {
 	_, err := w.git(ctx, append([]string{"update-index", "--force-remove", "--"}, paths...)...)
 	return err
+}
+
+// Seal gives .git its own copy of what the checked out commit holds, in place of the
+// objects that it borrows: who works there sees nothing else of the repository. It is
+// for a working copy in which nobody has worked yet; what is committed there is not
+// read any more, only files are.
+func (w *Worktree) Seal(ctx context.Context) error {
+	tip, err := w.repo.Tip("HEAD")
+	if err != nil {
+		return fmt.Errorf("seal working copy: %w", err)
+	}
+	inside := filepath.Join(w.dir, ".git", "objects")
+	_, err = w.repo.command(ctx, call{
+		dir: w.dir, worktree: w.dir, args: []string{"pack-objects", "-q", "--revs", filepath.Join(inside, "pack", "pack")}, stdin: strings.NewReader(string(tip) + "\n"),
+	})
+	if err == nil {
+		err = os.Remove(filepath.Join(inside, "info", "alternates"))
+	}
+	if err != nil {
+		return fmt.Errorf("seal working copy: %w", err)
+	}
+	return nil
 }
