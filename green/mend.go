@@ -261,7 +261,7 @@ func (c *cycle) keepRefused(ctx context.Context, patch git.Hash, refused []accep
 	if len(refused) == 0 {
 		return nil
 	}
-	ref, err := git.RescueRef("green/refused-"+patch.Short(), 1)
+	ref, err := git.RescueRef("green/refused-"+patch.Short(), 1, patch)
 	if err != nil {
 		return err
 	}
