@@ -85,6 +85,21 @@ func ReadLog(repo *git.Repo) ([]Line, error) {
 	return all, nil
 }
 
+// Logged reports whether a commit is the green that the newest promotion or
+// rollback in the log made.
+func Logged(repo *git.Repo, commit git.Hash) (bool, error) {
+	log, err := ReadLog(repo)
+	if err != nil {
+		return false, err
+	}
+	for _, line := range slices.Backward(log) {
+		if (line.State == journal.Promoted || line.State == journal.RolledBack) && line.Green != nil {
+			return *line.Green == commit, nil
+		}
+	}
+	return false, nil
+}
+
 // blame adds to culprits what their commits say.
 func (c *cycle) blame(culprits []Culprit) []Blamed {
 	all := []Blamed{}

@@ -130,31 +130,6 @@ func (x *Exchange) takeMain(ctx context.Context) error {
 	}
 }
 
-// takeLogs takes what another hub of the same remote decided and what people ordered
-// there: the logs are joined to ours, and green follows where nothing of ours is lost.
-// Main is taken before, so that whatever the log calls landed is there.
-func (x *Exchange) takeLogs(ctx context.Context) error {
-	if err := x.joinLogs(ctx); err != nil {
-		return err
-	}
-	green, theirGreen, err := x.both(x.Green)
-	if err != nil || green.IsZero() || theirGreen.IsZero() || green == theirGreen {
-		return err
-	}
-	if behind, err := x.Hub.IsAncestor(ctx, green, theirGreen); err != nil || !behind {
-		return err
-	}
-	return errors.Join(x.Hub.Catch(ctx, git.GreenLog), x.Hub.Catch(ctx, x.Green))
-}
-
-func (x *Exchange) both(ref git.Ref) (ours, theirs git.Hash, err error) {
-	if ours, err = x.Hub.Tip(ref); err != nil {
-		return "", "", err
-	}
-	theirs, err = x.Hub.Tip(git.Track(ref))
-	return ours, theirs, err
-}
-
 // join is the commit that holds both, and what has to move with it; ours, when
 // there is nothing to take or nothing helps against a conflict, which holds the
 // queue.
@@ -233,11 +208,7 @@ func (x *Exchange) give(ctx context.Context, all bool) (skipped []git.Ref, err e
 
 func (x *Exchange) giveRemote(ctx context.Context, all bool) ([]git.Ref, error) {
 	// Read before main: what green rests on is then part of the main that goes first.
-	green, err := x.tips(x.Green, git.GreenLog)
-	if err != nil {
-		return nil, err
-	}
-	tags, err := x.under("refs/tags/green/")
+	green, err := x.promoted(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +229,7 @@ func (x *Exchange) giveRemote(ctx context.Context, all bool) ([]git.Ref, error) 
 	if err := errors.Join(x.unhold(holdRefused), x.seen(ctx, main)); err != nil {
 		return skipped, err
 	}
-	more, err := x.Hub.Publish(ctx, append(green, tags...))
+	more, err := x.Hub.Publish(ctx, green)
 	if skipped = append(skipped, more...); err != nil {
 		return skipped, err
 	}

@@ -20,6 +20,7 @@ type holds struct {
 	Conflict string  `json:"conflict,omitempty"` // upstream's main conflicts with ours
 	Refused  string  `json:"refused,omitempty"`  // the remote did not take main
 	Rewound  *rewind `json:"rewound,omitempty"`  // somebody set upstream's main back
+	Parted   string  `json:"parted,omitempty"`   // upstream's green is not ours; it holds green alone
 	Linear   bool    `json:"linear,omitempty"`   // no hold: the server wants no merges
 }
 
@@ -113,6 +114,18 @@ func (x *Exchange) Held() *string {
 		return &h.Refused
 	case h.Conflict != "":
 		return &h.Conflict
+	}
+	return nil
+}
+
+// GreenHeld is why green must wait; nil: it need not.
+func (x *Exchange) GreenHeld() *string {
+	why := x.Held()
+	if why != nil {
+		return why
+	}
+	if h, err := x.holds(); err == nil && h.Parted != "" {
+		return &h.Parted
 	}
 	return nil
 }

@@ -75,11 +75,11 @@ func (x *Exchange) straighten(ctx context.Context) (bool, error) {
 	if x.linear() {
 		return false, nil
 	}
-	ours, theirs, err := x.both(x.Main)
-	if err != nil || theirs.IsZero() {
+	s, err := x.stand(ctx, x.Main)
+	if err != nil || s.theirs.IsZero() {
 		return false, err
 	}
-	merges, err := x.Hub.RevList(ctx, []git.Hash{ours}, []git.Hash{theirs}, "--first-parent", "--merges")
+	merges, err := x.Hub.RevList(ctx, []git.Hash{s.ours}, []git.Hash{s.theirs}, "--first-parent", "--merges")
 	if err != nil {
 		return false, err
 	}
@@ -95,7 +95,7 @@ func (x *Exchange) straighten(ctx context.Context) (bool, error) {
 	if !joined {
 		return false, nil
 	}
-	line, err := x.line(ctx, ours, theirs)
+	line, err := x.line(ctx, s.ours, s.theirs)
 	if err != nil {
 		return false, err
 	}
@@ -106,7 +106,7 @@ func (x *Exchange) straighten(ctx context.Context) (bool, error) {
 	if err := x.change(func(h *holds) { h.Linear = true }); err != nil {
 		return false, err
 	}
-	err = x.Hub.Transact(ctx, "follow upstream's main", x.moves(ours, way.Tip, way.Moves))
+	err = x.Hub.Transact(ctx, "follow upstream's main", x.moves(s.ours, way.Tip, way.Moves))
 	if _, raced := errors.AsType[*git.RaceError](err); raced {
 		return true, nil // the next round does it, as it is known by now
 	}

@@ -178,7 +178,11 @@ func (h *Hub) Fetch(ctx context.Context, main, green Ref) error {
 			args = append(args, spec)
 		}
 	}
-	if _, err := h.command(ctx, call{args: args, remote: true}); err != nil {
+	tags, err := h.newTags(there)
+	if err != nil {
+		return err
+	}
+	if _, err := h.command(ctx, call{args: append(args, tags...), remote: true}); err != nil {
 		return fmt.Errorf("fetch from %q: %w", h.upstream, err)
 	}
 	if err := h.takeQueue(ctx, there); err != nil {
@@ -236,7 +240,7 @@ func (e *PushError) Error() string {
 
 // Publish pushes a group of refs to upstream, all or none, each by
 // compare-and-swap on what upstream has now and only forward. Refs that are
-// already there are left out; a ref with a zero New is deleted if it still is Old. In a clone
+// already there are left out, those that are made once and never move under any value; a ref with a zero New is deleted if it still is Old. In a clone
 // without a remote, a branch that a working tree has checked out is skipped and
 // returned.
 //
@@ -264,6 +268,9 @@ func (h *Hub) Publish(ctx context.Context, updates []RefUpdate) (skipped []Ref, 
 		was := there[u.Ref]
 		if was == u.New || u.New.IsZero() && was != u.Old {
 			continue // there already, or no longer what was to be deleted
+		}
+		if !was.IsZero() && !u.New.IsZero() && madeOnce(u.Ref) {
+			continue // another hub was first to use the name; ours stays here
 		}
 		if slices.Contains(busy, u.Ref) {
 			skipped = append(skipped, u.Ref)
@@ -414,14 +421,6 @@ func (r *Repo) Import(ctx context.Context, from *Repo, commit Hash, ref Ref) err
 		return fmt.Errorf("import %s from %q: %w", commit.Short(), from.dir, err)
 	}
 	return nil
-}
-
-// FetchOne fetches one ref from upstream and gives the commit that it holds.
-func (h *Hub) FetchOne(ctx context.Context, ref Ref) (Hash, error) {
-	if _, err := h.command(ctx, call{args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", h.upstream, "+" + string(ref) + ":" + string(Track(ref))}, remote: true}); err != nil {
-		return "", fmt.Errorf("fetch %s from %q: %w", ref, h.upstream, err)
-	}
-	return h.Resolve(Track(ref))
 }
 
 // FindHub opens the hub of a place where that has one already, else the repository

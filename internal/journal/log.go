@@ -70,25 +70,26 @@ func appendTo(repo *git.Repo, tip git.Hash, move git.RefUpdate, m logMessage) (g
 
 // Record is one line of a log.
 type Record struct {
-	Commit git.Hash
+	Commit git.Hash  // that holds all up to this line: where to read on
 	At     time.Time // the commit's time
 	Line   json.RawMessage
 }
 
 // Read yields the lines of a log that came after the commit since, oldest
 // first; with since empty, or no longer part of the log, all of them. A log
-// that does not exist is empty. Lines that are not JSON objects are skipped: a
+// that does not exist is empty. Lines of a log that was joined stand among its own
+// by time. Lines that are not JSON objects are skipped: a
 // newer greenward may write what this one does not know.
 func Read(repo *git.Repo, ref git.Ref, since git.Hash) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		commits, _, err := newer(repo, ref, since)
+		steps, err := woven(repo, ref, since)
 		if err != nil {
 			yield(Record{}, err)
 			return
 		}
-		for _, c := range commits {
-			for _, line := range Lines(c) {
-				if !yield(Record{Commit: c.Hash, At: c.Committer.When, Line: line}, nil) {
+		for _, s := range steps {
+			for _, line := range Lines(s.Commit) {
+				if !yield(Record{Commit: s.upTo, At: s.Committer.When, Line: line}, nil) {
 					return
 				}
 			}
@@ -108,8 +109,8 @@ func Lines(c git.Commit) []json.RawMessage {
 	return lines
 }
 
-// newer lists the commits of a log after since, oldest first, and whether since
-// was met.
+// newer lists the commits of a log's own line after since, oldest first, and
+// whether since was met.
 func newer(repo *git.Repo, ref git.Ref, since git.Hash) ([]git.Commit, bool, error) {
 	tip, err := repo.Resolve(ref)
 	if errors.Is(err, git.ErrNotFound) {
@@ -134,9 +135,14 @@ func newer(repo *git.Repo, ref git.Ref, since git.Hash) ([]git.Commit, bool, err
 	return commits, met, nil
 }
 
-// ReadDecisions returns the whole log of the queue, oldest first.
+// ReadDecisions returns the whole log of the queue, oldest first, without what a
+// joined log of another hub says.
 func ReadDecisions(repo *git.Repo) ([]Decision, error) {
-	return readAll[Decision](repo, git.QueueLog)
+	q, err := LoadQueue(repo)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(q.All()), nil
 }
 
 // ReadPromotions returns the whole log of green, oldest first.
