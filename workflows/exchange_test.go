@@ -295,7 +295,7 @@ func TestRefusedPushHoldsTheQueueWithTheServersWords(t *testing.T) {
 		r.hook("while read old new ref; do test $ref = refs/heads/main && echo 'main wants a review by ops' >&2 && exit 1; done; exit 0\n")
 		s.land("one", map[string]string{"one": "1\n"})
 		before := r.git("rev-parse", "main")
-		gittest.Git(r, s.dir, "update-ref", "refs/heads/green", "main")
+		s.promoted("main")
 		err := s.exchange.Once(r.Context())
 		if err == nil || !strings.Contains(err.Error(), "a review by ops") {
 			r.Errorf("err = %v", err)

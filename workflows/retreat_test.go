@@ -9,11 +9,25 @@ import (
 
 	"greenward/internal/git"
 	"greenward/internal/gittest"
+	"greenward/internal/journal"
 	"greenward/queue"
 	"greenward/queue/retreat"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// promoted puts green where a cycle would, and says so in its log.
+func (s *site) promoted(rev string) {
+	s.Helper()
+	green := git.Hash(strings.TrimSpace(gittest.Git(s, s.dir, "rev-parse", rev)))
+	log, err := journal.Append(s.hub.Repo, git.GreenLog, "promote", []any{journal.Promotion{State: journal.Promoted, Green: &green, Snapshot: &green}}, queue.Committer(gittest.Start()))
+	if err != nil {
+		s.Fatal(err)
+	}
+	if err := s.hub.Transact(s.Context(), "promote", []git.RefUpdate{log, {Ref: "refs/heads/green", New: green}}); err != nil {
+		s.Fatal(err)
+	}
+}
 
 // old puts a change into the hub's queue that was begun on the remote's main, and
 // gives its head.
@@ -127,7 +141,7 @@ func TestCopiesBelowGreenAreReverted(t *testing.T) {
 	follow(t, func(r *remote) {
 		a, b := r.site(), r.site()
 		shared(a, b)
-		gittest.Git(r, b.dir, "update-ref", "refs/heads/green", "main")
+		b.promoted("main")
 		a.once()
 		b.once()
 		b.process()

@@ -6,8 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -228,97 +226,6 @@ func allowedSigners(key git.Signer, listed []string) string {
 	return git.AllowedSigners("greenward@localhost", key.Public()) + strings.Join(append(listed, ""), "\n")
 }
 
-func verifyCommand() command {
-	return command{
-		name: "green verify", args: "[SHA]", summary: "re-check every claim of a promotion and of all before it, offline",
-		example: "greenward green verify\ngreenward green verify --signers allowed_signers green~3 --json",
-		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
-			signers := fs.String("signers", "", "trust the keys in this allowed signers `FILE`")
-			return func(ctx context.Context, args []string) error {
-				rev, err := optional(args)
-				if err != nil {
-					return err
-				}
-				return a.verify(ctx, rev, *signers)
-			}
-		},
-	}
-}
-
-func (a *app) verify(ctx context.Context, rev, signers string) error {
-	repo, main, tip, err := a.verifiable(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := os.Stat(filepath.Join(repo.Dir(), "greenward", "key")); err == nil && rev == "" {
-		// The newest promotion is wanted, and this hub may follow a remote: a look, that
-		// may fail. What is verified needs no network.
-		if _, err := a.current(ctx); err != nil {
-			a.note("greenward: the newest promotion that is here: %v", err)
-		}
-	}
-	in := green.VerifyInput{Repo: repo, Main: main, Green: tip}
-	if in.Records, err = green.IsMirror(repo); err != nil {
-		return err
-	}
-	if _, err := os.Stat(filepath.Join(repo.Dir(), "greenward", "key")); err == nil {
-		in.Records = true // a hub that has signed, whatever became of its refs
-	}
-	if signers != "" {
-		if in.Signers, err = os.ReadFile(signers); err != nil {
-			return usagef("--signers: %v", err)
-		}
-	}
-	if rev != "" {
-		if in.Commit, err = repo.RevParse(ctx, rev); err != nil {
-			return usagef("green verify: %v", err)
-		}
-	}
-	v, err := green.Verify(ctx, in)
-	if err != nil {
-		return err
-	}
-	if err := a.print(v, func(w io.Writer) {
-		line(w, "%s is %s (trust: %s)", v.Commit.Short(), map[bool]string{true: "valid", false: "NOT valid"}[v.Valid], v.Trust)
-		for _, fault := range v.Faults {
-			line(w, "  %s", fault)
-		}
-		if v.Evidence == green.EvidenceAbsent {
-			line(w, "  neither green's log nor the evidence is here: signatures, parents and trees alone were verified")
-		}
-	}); err != nil {
-		return err
-	}
-	if !v.Valid {
-		return errNo
-	}
-	return nil
-}
-
-// verifiable is the repository to verify in, without asking anything of a
-// network: the hub itself, or the clone with the branches that it has.
-func (a *app) verifiable(ctx context.Context) (*git.Repo, git.Ref, git.Ref, error) {
-	repo, err := git.FindHub(ctx, orElse(a.dir, "."), a.host)
-	if err != nil {
-		return nil, "", "", err
-	}
-	policy, err := a.firstPolicy(ctx, &git.Hub{Repo: repo})
-	if err != nil {
-		return nil, "", "", err
-	}
-	refs := []git.Ref{}
-	for _, name := range []string{policy.Main, policy.Green.Branch} {
-		found := git.Ref("refs/heads/" + name)
-		for _, ref := range []git.Ref{git.Ref("refs/remotes/" + a.remote + "/" + name), git.Ref("refs/remotes/greenward/" + name)} {
-			if tip, err := repo.Tip(found); err == nil && tip.IsZero() {
-				found = ref
-			}
-		}
-		refs = append(refs, found)
-	}
-	return repo, refs[0], refs[1], nil
-}
-
 func (a *app) steer(ctx context.Context, name string, args []string, do func(*green.Engine, context.Context, green.Steering) error) error {
 	e, err := a.currentEngines(ctx)
 	if err != nil {
@@ -396,18 +303,18 @@ func staleCommand() command {
 }
 
 func (a *app) watchStale(ctx context.Context, after time.Duration) error {
-	repo, main, tip, err := a.verifiable(ctx)
+	at, err := a.verifiable(ctx, false)
 	if err != nil {
 		return err
 	}
 	if after < 0 {
-		policy, err := a.firstPolicy(ctx, &git.Hub{Repo: repo})
+		policy, err := a.firstPolicy(ctx, &git.Hub{Repo: at.repo})
 		if err != nil {
 			return err
 		}
 		after = policy.Green.StaleAfter
 	}
-	lag, err := green.Measure(ctx, repo, main, tip)
+	lag, err := green.Measure(ctx, at.repo, at.main, at.green)
 	if err != nil {
 		return err
 	}

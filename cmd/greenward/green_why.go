@@ -30,7 +30,7 @@ func (a *app) greenWhy(ctx context.Context, args []string) error {
 	}
 	var commit git.Hash
 	if rev != "" {
-		if commit, err = e.hub.RevParse(ctx, rev); err != nil {
+		if commit, err = e.commit(ctx, rev); err != nil {
 			return usagef("green why: %v", err)
 		}
 	}
@@ -100,7 +100,7 @@ func (a *app) greenDiff(ctx context.Context, args []string) error {
 	}
 	var ends [2]git.Hash
 	for i, rev := range args {
-		if ends[i], err = e.hub.RevParse(ctx, rev); err != nil {
+		if ends[i], err = e.commit(ctx, rev); err != nil {
 			return usagef("green diff: %v", err)
 		}
 	}

@@ -184,15 +184,25 @@ func (a *app) policyAt(repo *git.Repo, at git.Hash, main string) (config.Config,
 }
 
 // commit is what a person means by a revision: in the hub, or else in the clone.
+// HEAD is that of the working tree that the person stands in, and what is not in the
+// hub is no commit there.
 func (p *place) commit(ctx context.Context, rev string) (git.Hash, error) {
-	at, err := p.hub.RevParse(ctx, rev)
-	if err == nil || p.hub.Clone() == nil {
-		return at, err
+	return meant(ctx, p.hub.Repo, p.hub.Clone(), rev)
+}
+
+func meant(ctx context.Context, hub, clone *git.Repo, rev string) (at git.Hash, err error) {
+	own := strings.HasPrefix(rev, "HEAD") || rev == "@" || strings.HasPrefix(rev, "@~") || strings.HasPrefix(rev, "@^")
+	if !own || clone == nil {
+		if at, err = hub.RevParse(ctx, rev); err == nil || clone == nil {
+			return at, err
+		}
 	}
-	if at, err = p.hub.Clone().RevParse(ctx, rev); err != nil {
+	if at, err = clone.RevParse(ctx, rev); err != nil {
 		return "", err
 	}
-	_, err = p.hub.Commit(at)
+	if _, err = hub.Commit(at); errors.Is(err, git.ErrNotFound) {
+		return "", fmt.Errorf("%q is %s, which the hub does not have: greenward land takes what is upstream, greenward submit hands it in: %w", rev, at.Short(), git.ErrNotFound)
+	}
 	return at, err
 }
 

@@ -23,7 +23,7 @@ func lineage(repo *git.Repo, tip git.Hash) ([]git.Commit, error) {
 		}
 		c, err := repo.Commit(at)
 		if err != nil {
-			return nil, fmt.Errorf("read orders: %w", err)
+			return nil, fmt.Errorf("read a log: %w", err)
 		}
 		known[at] = c
 		waits[at] = len(c.Parents)
@@ -49,7 +49,7 @@ func lineage(repo *git.Repo, tip git.Hash) ([]git.Commit, error) {
 	return out, nil
 }
 
-// Reached is what a tip of the control ref holds.
+// Reached is what a tip of a log holds.
 func Reached(repo *git.Repo, tip git.Hash) (map[git.Hash]bool, error) {
 	commits, err := lineage(repo, tip)
 	out := make(map[git.Hash]bool, len(commits))

@@ -229,7 +229,7 @@ func (f *Fsck) greenLog(tip git.Hash) error {
 		case now.IsZero():
 			f.find(KindGreen, string(f.Green), "is gone, and the log says %s: put it back with git update-ref %s %s", l.Green.Short(), f.Green, *l.Green)
 		case *l.Green != now && *l.Green != tip:
-			f.find(KindGreen, string(f.Green), "stands at %s, and the log says %s: greenward green snapshot goes on from there", now.Short(), l.Green.Short())
+			f.find(KindGreen, string(f.Green), "stands at %s, and the log says %s: somebody moved it, and green waits; put it back with git update-ref %s %s", now.Short(), l.Green.Short(), f.Green, *l.Green)
 		}
 		return nil
 	}
