@@ -42,6 +42,9 @@ type Facts struct {
 	Slice   bool // the goal is a slice of a larger one
 }
 
+// Ample is three tasks for each worker.
+func (f Facts) Ample() int { return 3 * f.Workers }
+
 // Check is a command that judges a tree.
 type Check struct {
 	Name, Run string
