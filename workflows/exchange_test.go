@@ -262,7 +262,7 @@ func TestBellRingsWhenUpstreamHasIt(t *testing.T) {
 	s := (&remote{TB: t, dir: gittest.Bare(t)}).begun().site()
 	s.exchange.Moved = &workflows.Bell{}
 	s.land("one", map[string]string{"one": "1\n"})
-	gittest.Git(t, s.dir, "update-ref", "refs/heads/green", "main")
+	s.promoted("main")
 	heard := s.exchange.Moved.Heard()
 	s.once()
 	<-heard
