@@ -161,7 +161,7 @@ func (b *Bot) dial(ctx context.Context) (*client, error) {
 	}
 	c.learn(found)
 	tr := ghinstallation.NewFromAppsTransport(app, found.GetID())
-	tr.InstallationTokenOptions = &github.InstallationTokenOptions{Repositories: []string{c.Name}}
+	tr.InstallationTokenOptions = &github.InstallationTokenOptions{Repositories: []string{c.Name}, Permissions: least(found.Permissions)}
 	if c.Client, err = b.cfg.open(tr); err != nil {
 		return nil, err
 	}
@@ -170,6 +170,22 @@ func (b *Bot) dial(ctx context.Context) (*client, error) {
 	c.login = c.slug + "[bot]"
 	c.self = func(u *github.User) bool { return u.GetType() == "Bot" && u.GetLogin() == c.login }
 	return c, nil
+}
+
+// least is what the bot needs of what its owner has granted: a token that leaks may do
+// no more. Workflow files are git's to push, with a token of their own.
+func least(granted *github.InstallationPermissions) *github.InstallationPermissions {
+	if granted == nil {
+		return nil
+	}
+	may := &github.InstallationPermissions{
+		Metadata: granted.Metadata, Checks: granted.Checks, Contents: granted.Contents, Issues: granted.Issues, PullRequests: granted.PullRequests,
+		Statuses: granted.Statuses, Deployments: granted.Deployments,
+	}
+	if granted.Administration != nil {
+		may.Administration = new("read") // then protection can be read as a whole
+	}
+	return may
 }
 
 // role is what u may do in the repository. GitHub is asked by login, and answers

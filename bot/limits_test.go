@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"greenward/internal/git"
 	"greenward/internal/hubtest"
 )
@@ -78,6 +80,30 @@ func TestH38TokenThatDiedIsReplaced(t *testing.T) {
 	token, err := tokens.Token(t.Context())
 	if err != nil || !strings.HasPrefix(token.Reveal(), "installation-") {
 		t.Fatalf("%v %v", token, err)
+	}
+}
+
+// Tokens are for the one repository and carry what their use needs, however much the
+// owner has granted.
+func TestTokensCarryTheLeast(t *testing.T) {
+	d := newDesk(t)
+	d.gh.Grant("administration", "write")
+	d.gh.Grant("members", "read")
+	d.restart()
+	d.tick()
+	tokens, err := NewTokens(d.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tokens.Token(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"[widgets] map[administration:read checks:write contents:write issues:write metadata:read pull_requests:write statuses:write]",
+		"[widgets] map[contents:write workflows:write]",
+	}
+	if diff := cmp.Diff(want, d.gh.Minted()); diff != "" {
+		t.Fatal(diff)
 	}
 }
 

@@ -132,6 +132,7 @@ func (d *doctor) repository(ctx context.Context) bool {
 		d.say("repository", blocked, err.Error(), "nothing can be written or signed in "+hub.State()+": give this user the right to write there")
 		return false
 	}
+	d.enter(hub)
 	kind := "a bare repository is the hub itself"
 	if hub.Clone() != nil {
 		kind = "a clone, whose hub is " + hub.Dir()
@@ -139,6 +140,34 @@ func (d *doctor) repository(ctx context.Context) bool {
 	d.say("repository", healthy, kind, "")
 	d.place = &place{hub: hub}
 	return true
+}
+
+// enter lets git into the remote as serve does, where there is an App or a token. What
+// is wrong with it is told when GitHub is looked at.
+func (d *doctor) enter(hub *git.Hub) {
+	cfg, _, err := d.access(serveOptions{}, appFile(hub))
+	if cfg.Owner, cfg.Name, _ = ownerName(hub.Upstream()); err != nil || !strings.HasPrefix(hub.Upstream(), "http") {
+		return
+	}
+	if tokens, err := bot.NewTokens(cfg); err == nil {
+		d.key = func(ctx context.Context) (string, string, error) {
+			token, err := tokens.Token(ctx)
+			return "x-access-token", token.Reveal(), err
+		}
+	}
+}
+
+// appFile is where the set-up kept the App of a hub: beside it, or, for one of many hubs,
+// at the top of theirs.
+func appFile(hub *git.Hub) string {
+	own, shared := filepath.Join(hub.State(), "bot", "app.json"), filepath.Join(hub.Dir(), "..", "..", "app.json")
+	if _, err := os.Stat(own); err == nil {
+		return own
+	}
+	if _, err := os.Stat(shared); err == nil {
+		return shared
+	}
+	return own
 }
 
 func (d *doctor) policy(ctx context.Context) bool {
@@ -225,7 +254,7 @@ func (d *doctor) remote(ctx context.Context) bool {
 
 // github proves that the App or the token can do its work, where there is one.
 func (d *doctor) github(ctx context.Context) bool {
-	cfg, _, err := d.access(serveOptions{}, filepath.Join(d.place.hub.State(), "bot", "app.json"))
+	cfg, _, err := d.access(serveOptions{}, appFile(d.place.hub))
 	if err != nil {
 		d.say("github", blocked, err.Error(), "serve does not start")
 		return true

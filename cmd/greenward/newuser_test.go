@@ -330,6 +330,21 @@ func (f *forge) steer(address string) {
 	}
 }
 
+// examine is the doctor's look at a hub of serve, as its operator asks for it: it enters
+// GitHub as the App, and proves that deliveries come.
+func examine(t *testing.T, host proc.Host, hub string) {
+	t.Helper()
+	said := &strings.Builder{}
+	a := &app{stdin: strings.NewReader(""), stdout: said, stderr: t.Output(), now: time.Now, host: host}
+	code := a.main(t.Context(), []string{"-C", hub, "doctor"})
+	lines := strings.Join(strings.Fields(said.String()), " ")
+	for _, want := range []string{"ok remote ", "ok github app ", "ok github permissions all that is needed", "ok github branch main has no rule", "ok github webhook goes to http", "deliveries were taken"} {
+		if !strings.Contains(lines, want) {
+			t.Errorf("the doctor, who ended with %d, lacks %q:\n%s", code, want, said)
+		}
+	}
+}
+
 func fetched(t *testing.T, address string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
@@ -483,6 +498,7 @@ func newUser(t *testing.T, f *forge) {
 	}
 	if f.signIn != nil {
 		f.steer(address)
+		examine(t, host, filepath.Join(hubs, "acme", "widgets.git"))
 	}
 	if badge := fetched(t, address+"/r/acme/widgets/badge.svg"); !strings.Contains(badge, "green: ") {
 		t.Errorf("the badge: %s", badge)

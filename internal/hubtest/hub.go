@@ -132,6 +132,7 @@ type Hub struct {
 	rights     map[string]string
 	gone       string   // "suspended", "deleted": the installation
 	subscribed []string // to these events
+	minted     []string // for what each token was asked: repositories and permissions
 	faults     []*Fault
 	calls      []string
 	last       int64

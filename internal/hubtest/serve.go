@@ -276,6 +276,7 @@ func (h *Hub) appRoutes(route func(string, func(*asked) (int, any))) {
 		if h.gone == "deleted" || a.PathValue("id") != strconv.Itoa(Installation) {
 			return 404, object{"message": "Not Found"}
 		}
+		h.minted = append(h.minted, fmt.Sprint(a.body["repositories"], " ", a.body["permissions"]))
 		return 201, object{"token": h.token, "expires_at": "2099-01-01T00:00:00Z"}
 	})
 	route("GET /user", func(a *asked) (int, any) { return 200, user(a.by) })

@@ -177,3 +177,10 @@ func (h *Hub) Subscribe(events ...string) {
 	defer h.mu.Unlock()
 	h.subscribed = events
 }
+
+// Minted are the tokens that were asked for: repositories and permissions of each.
+func (h *Hub) Minted() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.minted)
+}
