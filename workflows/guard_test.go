@@ -81,22 +81,34 @@ func TestForcedRefsAreNoticedAndRestored(t *testing.T) {
 	for name, one := range map[string]struct{ ref, to, want string }{
 		"rewound log":    {string(git.QueueLog), first, second},
 		"forged log":     {string(git.QueueLog), commit("mine"), second},
+		"deleted log":    {string(git.QueueLog), "", second},
 		"deleted ledger": {string(git.Notes), "", first},
+		"forged ledger":  {string(git.Notes), commit("mine"), first},
 		"rewound health": {git.RunLogPrefix + "run", first, second},
 		"deleted health": {git.RunLogPrefix + "run", "", second},
 		"old claim":      {ref, string(earlier.Commit), string(taken.Commit)},
 		"no claim":       {ref, first, string(taken.Commit)},
 		"stolen claim":   {ref, commit("claim\n\nTask: run/a\nClaim: 0123456789ab\nGeneration: 2\nBeat: 3\nHolder: mallory"), string(taken.Commit)},
 	} {
-		if one.to == "" {
-			gitOut("update-ref", "-d", one.ref)
-		} else {
-			gitOut("update-ref", one.ref, one.to)
-		}
-		look(guard(), one.ref) // a new process: nothing but what was noted beside the hub
-		if got := gitOut("rev-parse", one.ref); got != one.want {
-			t.Errorf("%s: the ref stands at %s, want %s", name, got, one.want)
-		}
+		t.Run(name, func(t *testing.T) { // one after the other: they share the hub
+			if one.to == "" {
+				gitOut("update-ref", "-d", one.ref)
+			} else {
+				gitOut("update-ref", one.ref, one.to)
+			}
+			alerts := 0
+			g := guard() // a new process: nothing but what was noted beside the hub
+			g.OnAlert = func(a Tampered) {
+				if alerts++; string(a.Ref) != one.ref || a.Why == "" {
+					t.Errorf("alerted of %+v", a)
+				}
+			}
+			look(g, one.ref)
+			if got := gitOut("rev-parse", one.ref); got != one.want || alerts != 1 {
+				t.Errorf("the ref stands at %s after %d alerts, want %s", got, alerts, one.want)
+			}
+			look(guard()) // and nothing is left to be noticed
+		})
 	}
 	if err := claims.Release(t.Context(), taken); err != nil {
 		t.Fatal(err)

@@ -138,6 +138,10 @@ func (d *doctor) repository(ctx context.Context) bool {
 		kind = "a clone, whose hub is " + hub.Dir()
 	}
 	d.say("repository", healthy, kind, "")
+	if hub.Clone() == nil {
+		d.say("access", missing, "whoever reaches this hub through ssh or the file system may move every ref in it: it trusts its users",
+			"claims, logs and main rest on what they do; serve notices and puts back what was forced. Where users are not to be trusted, let hosts in through serve's /hub.git/ alone: GREENWARD_WORKER_TOKEN for workers, GREENWARD_OPERATOR_TOKEN for operators")
+	}
 	d.place = &place{hub: hub}
 	return true
 }
