@@ -97,7 +97,9 @@ func TroubleOf(err error) Trouble {
 	if e, ok := errors.AsType[*github.ErrorResponse](err); ok {
 		resp, text = e.Response, e.Message
 	} else if e, ok := errors.AsType[*ghinstallation.HTTPError](err); ok {
-		resp = e.Response
+		if resp = e.Response; resp != nil && resp.StatusCode == http.StatusUnprocessableEntity {
+			return Trouble{Stale: true} // the token would carry what its owner grants no more
+		}
 	}
 	if resp == nil {
 		return Trouble{}
