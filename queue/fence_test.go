@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -114,5 +115,39 @@ func TestHandOffWithNothingToChangeKeepsItsTrailers(t *testing.T) {
 	w.wantLanded(w.land(), "x landed")
 	if got := w.git("log", "-1", "--format=%(trailers:key=Handoff-Note,valueonly,separator=%x2C)", "main"); got != "all well" {
 		t.Errorf("note on main: %q", got)
+	}
+}
+
+// More than two hand-offs of one task wait together: one ends it, and the others are
+// kept, each under a name of its own.
+func TestManyHandOffsOfATaskInABatchAreKept(t *testing.T) {
+	t.Parallel()
+	w := taskWorld(t)
+	base := w.git("rev-parse", "main")
+	w.claim("run/one-k3x9", claimID)
+	const entries = 4
+	heads := map[string]bool{}
+	for i := range entries {
+		heads[w.branch(fmt.Sprint(i), base, handoff("run/one-k3x9", claimID), map[string]string{"a.txt": fmt.Sprint(i, "\n"), "tasks/run/one-k3x9.md": gittest.Deleted})] = true
+	}
+	w.wantLanded(w.land(), "0 landed", "1 ejected superseded", "2 ejected superseded", "3 ejected superseded")
+	w.wantNoQueue()
+	rescued, err := w.hub.Refs("refs/greenward/rescue/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ejected, err := w.hub.Refs("refs/greenward/ejected/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kept := range [][]git.RefValue{rescued, ejected} {
+		if len(kept) != entries-1 {
+			t.Errorf("kept: %v", kept)
+		}
+		for _, r := range kept {
+			if !heads[string(r.Hash)] {
+				t.Errorf("%s holds %s", r.Ref, r.Hash)
+			}
+		}
 	}
 }

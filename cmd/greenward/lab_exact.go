@@ -72,7 +72,7 @@ func (a *app) labExact(ctx context.Context, o exactOptions) error {
 			return err
 		}
 		a.note("%s", path)
-		e := &lab.Exact{Repo: repo, Triples: o.triples / len(o.repos), Merges: o.merges, Seed: o.seed, Say: a.note}
+		e := &lab.Exact{Repo: repo, Triples: (o.triples + i) / len(o.repos), Merges: o.merges, Seed: o.seed, Say: a.note}
 		report, err := e.Run(ctx)
 		if err != nil {
 			return fmt.Errorf("compare merges of %q: %w", path, err)
