@@ -77,8 +77,8 @@ func (a *app) labFleet(ctx context.Context, o fleetOptions) error {
 	}
 	return a.print(report, func(w io.Writer) {
 		for _, run := range report.Runs {
-			line(w, "%-20s %4d workers %6d landed %7.1f s %8.2f/s  %d landed nothing", run.Name, report.Workers, run.Landed, run.Seconds, run.PerSecond, run.Starved)
+			line(w, "%-20s %4d workers %6d landed %7.1f s %8.2f/s %8.0f ms CPU each  %d landed nothing", run.Name, report.Workers, run.Landed, run.Seconds, run.PerSecond, run.CPU, run.Starved)
 		}
-		line(w, "greenward lands %.1f times as many", report.Ratio)
+		line(w, "greenward lands %.1f times as many, and a landing by the loop takes %.1f times the processor time", report.Ratio, report.ByCPU)
 	})
 }

@@ -36,7 +36,8 @@ type Fleet struct {
 type FleetReport struct {
 	Workers int        `json:"workers"`
 	Runs    []FleetRun `json:"runs"`
-	Ratio   float64    `json:"ratio"` // landings/s through the lander to those of the loop
+	Ratio   float64    `json:"ratio"`     // landings/s through the lander to those of the loop
+	ByCPU   float64    `json:"ratio_cpu"` // processor time of a landing by the loop to that through the lander
 }
 
 // FleetRun is one way of landing.
@@ -45,6 +46,7 @@ type FleetRun struct {
 	Landed    int     `json:"landed"`
 	Seconds   float64 `json:"seconds"`
 	PerSecond float64 `json:"per_second"`
+	CPU       float64 `json:"cpu_ms"`  // of all processes together, a landing: what two full cores allow is 2,000 ms a second
 	Starved   int     `json:"starved"` // workers that landed nothing
 }
 
@@ -59,7 +61,7 @@ func (f *Fleet) Run(ctx context.Context) (FleetReport, error) {
 		setup, script string
 		land          bool
 	}{
-		{"greenward", `git --git-dir="$HUB" worktree add -q --detach "$DIR" refs/heads/main`, handIn, true},
+		{"greenward", `git --git-dir="$HUB" worktree add -q --detach "$DIR" refs/heads/main`, handInOne, true},
 		{"fetch, rebase, push", `git clone -q --shared "$HUB" "$DIR"`, pushLoop, false},
 	} {
 		run, err := f.measure(ctx, way.name, way.setup, way.script, way.land)
@@ -70,27 +72,22 @@ func (f *Fleet) Run(ctx context.Context) (FleetReport, error) {
 		out.Runs = append(out.Runs, run)
 	}
 	if out.Runs[1].Landed > 0 {
-		out.Ratio = out.Runs[0].PerSecond / out.Runs[1].PerSecond
+		out.Ratio, out.ByCPU = out.Runs[0].PerSecond/out.Runs[1].PerSecond, out.Runs[1].CPU/out.Runs[0].CPU
 	}
 	return out, nil
 }
 
 // A worker's life: it makes a file, commits it, has it land, and takes up what
 // landed meanwhile, until the file named by STOP is there. Nothing is started but
-// git, and a sleep by whoever waits.
+// git. Who hands in waits without a process, as what drives an agent does: see handIn.
 const (
-	commitOne = `i=$((i+1)); name=$WORKER-$i; echo "$name" > "lab/$name.txt"
+	commitOne = `echo "$name" > "lab/$name.txt"
 git add "lab/$name.txt" && git commit -q -m "change $name" || exit 1
 `
-	handIn = `mkdir -p lab; i=0; while [ ! -e "$STOP" ] && [ "$i" -lt "$MOST" ]; do ` + commitOne + `
-git update-ref "refs/heads/queue/$name" HEAD 0000000000000000000000000000000000000000 || exit 1
-while [ -e "$HUB/refs/heads/queue/$name" ]; do
-	[ ! -e "$STOP" ] || exit 0
-	sleep 0.2
-done
-git checkout -q --detach refs/heads/main || exit 1
-done`
-	pushLoop = `mkdir -p lab; i=0; while [ ! -e "$STOP" ] && [ "$i" -lt "$MOST" ]; do ` + commitOne + `
+	handInOne = `mkdir -p lab; name=$WORKER-$ROUND
+[ "$ROUND" = 1 ] || git checkout -q --detach refs/heads/main || exit 1
+` + commitOne + `git update-ref "refs/heads/queue/$name" HEAD 0000000000000000000000000000000000000000`
+	pushLoop = `mkdir -p lab; i=0; while [ ! -e "$STOP" ] && [ "$i" -lt "$MOST" ]; do i=$((i+1)); name=$WORKER-$i; ` + commitOne + `
 until git fetch -q origin main && git rebase -q FETCH_HEAD && git push -q origin HEAD:refs/heads/main 2>/dev/null; do
 	[ ! -e "$STOP" ] || exit 0
 done
@@ -116,12 +113,17 @@ func (f *Fleet) measure(ctx context.Context, name, setup, script string, land bo
 	if land {
 		lander.Go(func() error { return f.lander(landing, repo) })
 	}
-	began := f.Now()
+	began, cpu := f.Now(), cpuTime()
 	over := time.AfterFunc(f.Window, func() {
 		// Where it cannot be made the workers are ended by their own time limit.
 		_ = os.WriteFile(filepath.Join(place, "stop"), nil, 0o600)
 	})
-	err = f.each(ctx, repo, place, round{script, f.Workers, true})
+	work := round{script, f.Workers, true}
+	if land {
+		err = f.handIn(ctx, repo, place, work)
+	} else {
+		err = f.each(ctx, repo, place, work)
+	}
 	over.Stop()
 	run.Seconds = f.Now().Sub(began).Seconds()
 	stop()
@@ -131,6 +133,7 @@ func (f *Fleet) measure(ctx context.Context, name, setup, script string, land bo
 	if err != nil {
 		return run, err
 	}
+	used := cpuTime() - cpu
 	tip, err := repo.Resolve("refs/heads/main")
 	if err != nil {
 		return run, err
@@ -145,6 +148,7 @@ func (f *Fleet) measure(ctx context.Context, name, setup, script string, land bo
 		run.Landed++
 	}
 	run.PerSecond, run.Starved = float64(run.Landed)/run.Seconds, f.Workers-len(had)
+	run.CPU = used.Seconds() * 1000 / float64(max(run.Landed, 1))
 	return run, nil
 }
 
@@ -160,27 +164,67 @@ func (f *Fleet) each(ctx context.Context, repo *git.Repo, place string, r round)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(r.atOnce)
 	for i := range f.Workers {
+		group.Go(func() error { return f.run(ctx, repo, place, r, i) })
+	}
+	return group.Wait()
+}
+
+// handIn has every worker run a script that hands in one change, and wait until its
+// branch is gone, again and again.
+func (f *Fleet) handIn(ctx context.Context, repo *git.Repo, place string, r round) error {
+	group, ctx := errgroup.WithContext(ctx)
+	stop := filepath.Join(place, "stop")
+	for i := range f.Workers {
 		group.Go(func() error {
-			dir := filepath.Join(place, fmt.Sprint("w", i))
-			in := place
-			if r.inside {
-				in = dir
+			for n := 1; n <= cmp.Or(f.Most, math.MaxInt32) && !there(stop); n++ {
+				if err := f.run(ctx, repo, place, r, i, fmt.Sprint("ROUND=", n)); err != nil {
+					return err
+				}
+				branch := filepath.Join(repo.Dir(), "refs", "heads", "queue", fmt.Sprintf("w%d-%d", i, n))
+				for there(branch) && !there(stop) {
+					timer := time.NewTimer(workerLooks)
+					select {
+					case <-ctx.Done():
+					case <-timer.C:
+					}
+					if timer.Stop(); ctx.Err() != nil {
+						return context.Cause(ctx)
+					}
+				}
 			}
-			said := proc.NewCapture(1<<10, 4<<10, nil)
-			result, err := proc.Run(ctx, proc.Command{
-				Name: "sh", Args: []string{"-c", r.script}, Dir: in, Stderr: said, Timeout: rivalTime,
-				Env: append(repo.Host().Only("PATH", "TMPDIR"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "LC_ALL=C",
-					"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com",
-					"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=gc.auto", "GIT_CONFIG_VALUE_0=0",
-					"HUB="+repo.Dir(), "DIR="+dir, fmt.Sprint("WORKER=w", i), fmt.Sprint("MOST=", cmp.Or(f.Most, math.MaxInt32)), "STOP="+filepath.Join(place, "stop")),
-			})
-			if err == nil && !result.OK() {
-				err = fmt.Errorf("worker %d ended with %s: %s", i, result, said)
-			}
-			return err
+			return nil
 		})
 	}
 	return group.Wait()
+}
+
+// workerLooks is how often a worker looks whether its change has landed.
+const workerLooks = 20 * time.Millisecond
+
+func there(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+// run runs a script for one worker.
+func (f *Fleet) run(ctx context.Context, repo *git.Repo, place string, r round, i int, env ...string) error {
+	dir := filepath.Join(place, fmt.Sprint("w", i))
+	in := place
+	if r.inside {
+		in = dir
+	}
+	said := proc.NewCapture(1<<10, 4<<10, nil)
+	result, err := proc.Run(ctx, proc.Command{
+		Name: "sh", Args: []string{"-c", r.script}, Dir: in, Stderr: said, Timeout: rivalTime,
+		Env: append(append(repo.Host().Only("PATH", "TMPDIR"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "LC_ALL=C",
+			"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com",
+			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=gc.auto", "GIT_CONFIG_VALUE_0=0",
+			"HUB="+repo.Dir(), "DIR="+dir, fmt.Sprint("WORKER=w", i), fmt.Sprint("MOST=", cmp.Or(f.Most, math.MaxInt32)), "STOP="+filepath.Join(place, "stop")), env...),
+	})
+	if err == nil && !result.OK() {
+		err = fmt.Errorf("worker %d ended with %s: %s", i, result, said)
+	}
+	return err
 }
 
 // lookEvery is how often the queue is looked at for new branches.
