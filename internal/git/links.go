@@ -53,10 +53,12 @@ func (r *Repo) HoldLinks(ctx context.Context, from, to Hash) (Links, error) {
 // link is the entry of a repository within at a path; zero: something else is there.
 func (r *Repo) link(treeish Hash, name string) (Entry, error) {
 	entry, err := r.Lookup(treeish, name)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Entry{}, nil
+	case err != nil:
 		return Entry{}, err
-	}
-	if err != nil || entry.Mode != ModeSubmodule {
+	case entry.Mode != ModeSubmodule:
 		return Entry{}, nil
 	}
 	return entry, nil
