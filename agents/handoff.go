@@ -219,3 +219,14 @@ func plainMessage(raw, fallback string) (git.Message, error) {
 	m.Body = strings.TrimRightFunc(m.Body, unicode.IsSpace)
 	return m, m.Check()
 }
+
+// RunBy is the run whose goal, plan or hand-off a commit with these trailers is; empty:
+// of none.
+func RunBy(t git.Trailers) string {
+	for _, key := range []string{keyTask, keyPlanner, "Run"} {
+		if id, ok := t.Get(key); ok && CheckID(id) == nil {
+			return RunOf(id)
+		}
+	}
+	return ""
+}

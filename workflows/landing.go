@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,10 @@ type Decisions struct {
 	Repo  *git.Repo // required: the hub
 	Asked *Bell     // required: it rings this so that a lander looks at once
 	Moved *Bell     // required
+	// Quiet is told of an entry that waits while the queue has decided nothing for
+	// Patience polls, of half a second each; nil: nobody is.
+	Quiet    func(entry string)
+	Patience int // 0: 60
 }
 
 // Await blocks until the entry has landed, or was ejected or withdrawn.
@@ -69,6 +74,7 @@ func (d *Decisions) Await(ctx context.Context, entry string) (journal.Decision, 
 		return journal.Decision{}, err
 	}
 	d.Asked.Ring()
+	tip, polls := git.Hash(""), 0
 	for {
 		heard := d.Moved.Heard()
 		if err := log.Refresh(); err != nil {
@@ -77,8 +83,23 @@ func (d *Decisions) Await(ctx context.Context, entry string) (journal.Decision, 
 		if found, ok := log.Find(entry); ok && decided(found.State) {
 			return found, nil
 		}
+		now, err := d.Repo.Tip(git.QueueLog)
+		if err != nil {
+			return journal.Decision{}, err
+		}
+		if now != tip {
+			tip, polls = now, 0
+		}
+		if polls == cmp.Or(d.Patience, 60) && d.Quiet != nil {
+			d.Quiet(entry)
+		}
 		if err := wait(ctx, heard, pollEvery); err != nil {
 			return journal.Decision{}, fmt.Errorf("wait for %s: %w", entry, err)
+		}
+		select {
+		case <-heard: // something else moved: no time is known to have passed
+		default:
+			polls++
 		}
 	}
 }

@@ -370,6 +370,9 @@ func (r *Run) summary(ctx context.Context, run string) (Summary, error) {
 		return s, err
 	}
 	for _, d := range log.All() {
+		if !r.own(d, run) {
+			continue
+		}
 		switch d.State {
 		case journal.Landed:
 			s.Landed++

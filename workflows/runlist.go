@@ -140,6 +140,19 @@ func (l *runList) held(controls journal.Controls, claims *agents.Claims) error {
 	return nil
 }
 
+// own reports whether a decision is about a change of the run: its goal, a plan, or
+// a hand-off of one of its tasks.
+func (r *Run) own(d journal.Decision, run string) bool {
+	if d.Task != "" {
+		return agents.RunOf(d.Task) == run
+	}
+	c, err := r.Hub.Commit(d.Head)
+	if err != nil {
+		return false // a head that is not kept any more says nothing
+	}
+	return agents.RunBy(c.Trailers()) == run
+}
+
 func at(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}

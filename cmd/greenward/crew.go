@@ -43,10 +43,11 @@ type crew struct {
 	client     model.Client // nil: commands alone
 	provider   config.Provider
 	account    *agents.Account
-	syncs      *agents.SyncGroup // of transcripts
-	model      string            // the model to use where a role names none
-	prefix     string            // of the names of workers
-	env        []string          // of commands in workspaces
+	syncs      *agents.SyncGroup  // of transcripts
+	quiet      func(entry string) // is told that nobody decides what waits; nil: nobody is
+	model      string             // the model to use where a role names none
+	prefix     string             // of the names of workers
+	env        []string           // of commands in workspaces
 }
 
 // hire builds a crew; modelName overrides the policy's.
@@ -214,7 +215,7 @@ func (c *crew) judge(ctx context.Context, what agents.Case) (out agents.Judgemen
 }
 
 func (c *crew) decisions() *workflows.Decisions {
-	return &workflows.Decisions{Repo: c.hub.Repo, Asked: c.asked, Moved: c.moved}
+	return &workflows.Decisions{Repo: c.hub.Repo, Asked: c.asked, Moved: c.moved, Quiet: c.quiet}
 }
 
 // pool keeps workers busy with a run's tasks, or with those of all runs.

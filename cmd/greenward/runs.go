@@ -91,35 +91,19 @@ func (a *app) steerRun(ctx context.Context, verb, name, reason string) error {
 	if err != nil {
 		return err
 	}
-	runs, err := a.runs(p)
+	name, slice, _ := strings.Cut(name, "/")
+	run, err := a.runNamed(p, verb, name)
 	if err != nil {
 		return err
 	}
-	name, slice, _ := strings.Cut(name, "/")
-	var fits []string
-	for _, r := range runs {
-		if r.Run == name {
-			fits = []string{r.Run}
-			break
-		}
-		if strings.HasPrefix(r.Run, name) {
-			fits = append(fits, r.Run)
-		}
+	if err := a.sayWhoFollows(p, run); err != nil {
+		return err
 	}
-	switch len(fits) {
-	case 0:
-		return usagef("%s: %q is no run here; greenward runs lists them", verb, name)
-	case 1:
-		if err := a.sayWhoFollows(p, fits[0]); err != nil {
-			return err
-		}
-		target, err := a.target(p, verb, fits[0], slice)
-		if err != nil {
-			return err
-		}
-		return a.order(ctx, verb, target, reason)
+	target, err := a.target(p, verb, run, slice)
+	if err != nil {
+		return err
 	}
-	return usagef("%s: %q is the beginning of several runs: %s", verb, name, strings.Join(fits, ", "))
+	return a.order(ctx, verb, target, reason)
 }
 
 // sayWhoFollows tells a person that nobody but this hub will follow an order, as far

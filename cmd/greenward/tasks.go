@@ -4,10 +4,13 @@ import (
 	"context"
 	"flag"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"greenward/agents"
 	"greenward/internal/git"
+	"greenward/workflows/fsck"
 )
 
 // taskLine is one open task as `tasks --json` prints it.
@@ -18,6 +21,7 @@ type taskLine struct {
 	After    []string `json:"after"`
 	Ready    bool     `json:"ready"`
 	Holder   *string  `json:"holder"` // of the claim on it
+	Strays   []string `json:"strays"` // of After: what never was a task
 }
 
 func tasksCommand() command {
@@ -34,18 +38,25 @@ func tasksCommand() command {
 				if err != nil {
 					return err
 				}
-				return a.listTasks(p, run)
+				if run, err = a.chosen(p, "tasks", run); err != nil {
+					return err
+				}
+				return a.listTasks(ctx, p, run)
 			}
 		},
 	}
 }
 
-func (a *app) listTasks(p *place, run string) error {
+func (a *app) listTasks(ctx context.Context, p *place, run string) error {
 	board, err := agents.OpenTasks(p.hub.Repo, p.tip, run)
 	if err != nil {
 		return err
 	}
 	claims, err := (&agents.Claims{Repo: p.hub.Repo, Now: a.now}).List()
+	if err != nil {
+		return err
+	}
+	strays, err := fsck.Strays(ctx, p.hub.Repo, p.tip, board)
 	if err != nil {
 		return err
 	}
@@ -59,7 +70,7 @@ func (a *app) listTasks(p *place, run string) error {
 	}
 	lines := []taskLine{}
 	for _, t := range board.Tasks {
-		one := taskLine{ID: t.ID, Title: t.Title, Priority: t.Priority, After: append([]string{}, t.After...), Ready: ready[t.ID]}
+		one := taskLine{ID: t.ID, Title: t.Title, Priority: t.Priority, After: append([]string{}, t.After...), Ready: ready[t.ID], Strays: append([]string{}, strays[t.ID]...)}
 		if holder, held := holders[t.ID]; held {
 			one.Holder = &holder
 		}
@@ -72,6 +83,11 @@ func (a *app) listTasks(p *place, run string) error {
 	return a.print(map[string]any{"tasks": lines, "malformed": malformed}, func(w io.Writer) {
 		for _, t := range lines {
 			line(w, "%d  %-40s  %-20s  %s", t.Priority, t.ID, null(t.Holder), t.Title)
+			if len(t.Strays) > 0 {
+				line(w, "!  %-40s  %s", t.ID, fsck.Stray(t.Strays))
+			} else if open := slices.DeleteFunc(slices.Clone(t.After), func(id string) bool { return !board.IsOpen(id) }); len(open) > 0 {
+				line(w, "   %-40s  waits for %s", "", strings.Join(open, ", "))
+			}
 		}
 		for _, m := range malformed {
 			line(w, "!  %s", m)
@@ -103,6 +119,9 @@ func handoffsCommand() command {
 				}
 				p, err := a.current(ctx)
 				if err != nil {
+					return err
+				}
+				if run, err = a.chosen(p, "handoffs", run); err != nil {
 					return err
 				}
 				return a.listHandoffs(p, run, *most)

@@ -228,12 +228,15 @@ type agentLine struct {
 	Tokens  int64     `json:"tokens"` // of this task
 	USD     *float64  `json:"usd"`
 	Doing   string    `json:"doing"`
-	State   string    `json:"state"` // working, waiting, ended
+	State   string    `json:"state"` // working, landing, dead, ended
 }
 
 func (a *app) top(ctx context.Context, run string, watch bool) error {
 	p, err := a.open(ctx, false)
 	if err != nil {
+		return err
+	}
+	if run, err = a.watched(p, "top", run); err != nil {
 		return err
 	}
 	for {
@@ -276,10 +279,40 @@ func (a *app) topOnce(p *place, run string, anew bool) error {
 	})
 }
 
+// claimed is the claims of this hub by task.
+func (a *app) claimed(p *place) (map[string]agents.Claim, error) {
+	all, err := (&agents.Claims{Repo: p.hub.Repo, Now: a.now}).List()
+	claims := map[string]agents.Claim{}
+	for _, c := range all {
+		claims[c.Task] = c
+	}
+	return claims, err
+}
+
+// seen holds what a transcript says last against who holds the task now: an agent
+// that was killed could not write that it ended.
+func (l *agentLine) seen(claims map[string]agents.Claim) {
+	switch c, held := claims[l.Task]; {
+	case held && c.Holder == l.Agent:
+		if c.Owner.Pid > 0 && !c.Owner.Alive() {
+			l.State, l.Doing = "dead", fmt.Sprintf("its process %d is gone; who works next takes the task over, after: %s", c.Owner.Pid, l.Doing)
+		}
+	case l.Role != "worker": // others hold no claim of their own
+	case held:
+		l.State, l.Doing = "ended", "its task is held by "+printable(c.Holder)+" now"
+	default:
+		l.State, l.Doing = "ended", "its task is over"
+	}
+}
+
 // agentLines is every agent that did something within the last day, the busiest
 // first.
 func (a *app) agentLines(p *place, run string) ([]agentLine, error) {
 	files, err := agents.Query{Run: run}.Transcripts(p.hub.State())
+	if err != nil {
+		return nil, err
+	}
+	claims, err := a.claimed(p)
 	if err != nil {
 		return nil, err
 	}
@@ -306,6 +339,9 @@ func (a *app) agentLines(p *place, run string) ([]agentLine, error) {
 			l.State = "landing"
 		case last.Ended:
 			l.State = "ended"
+		}
+		if l.State != "ended" {
+			l.seen(claims)
 		}
 		lines = append(lines, l)
 	}

@@ -185,9 +185,44 @@ func (s *story) task(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		s.add(c.Committer.When, "work that did not land is kept at %s", r.Ref)
+		what, err := s.kept(ctx, c)
+		if err != nil {
+			return err
+		}
+		s.add(c.Committer.When, "%s is kept at %s", what, r.Ref)
 	}
 	return s.episodes(agents.Query{Task: id})
+}
+
+// kept says of rescued work whether main has it too: a workspace is rescued whenever
+// it ends before its hand-off is known to have landed.
+func (s *story) kept(ctx context.Context, c git.Commit) (string, error) {
+	const lost = "work that did not land"
+	if len(c.Parents) != 1 {
+		return lost, nil
+	}
+	hub := s.place.hub.Repo
+	paths, err := hub.ChangedPaths(ctx, c.Parents[0], c.Hash)
+	if err != nil {
+		return "", err
+	}
+	for _, path := range paths {
+		if strings.HasPrefix(path, "tasks/") {
+			continue
+		}
+		was, err := hub.Lookup(c.Hash, path)
+		if err != nil && !errors.Is(err, git.ErrNotFound) {
+			return "", err
+		}
+		is, err := hub.Lookup(s.place.tip, path)
+		if err != nil && !errors.Is(err, git.ErrNotFound) {
+			return "", err
+		}
+		if was.Hash != is.Hash {
+			return lost + " as it was", nil
+		}
+	}
+	return "a copy of work that main has", nil
 }
 
 // speaksOf reports whether a message speaks of the task itself, and not of one whose

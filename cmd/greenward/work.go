@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"greenward/agents"
 	"greenward/agents/model"
@@ -75,6 +76,12 @@ func (a *app) work(ctx context.Context, o workOptions) error {
 		return err
 	}
 	defer c.tidy(ctx)
+	var once sync.Once
+	c.quiet = func(entry string) {
+		once.Do(func() {
+			a.note("greenward: %s is submitted and nothing has been decided for a while: nobody may be landing. Start greenward land --watch, serve or run on the hub %s; greenward queue there says whether it is frozen or held", entry, orElse(o.far, e.hub.Dir()))
+		})
+	}
 	if _, err := c.mind(); err != nil {
 		return err
 	}

@@ -258,3 +258,19 @@ func (r *Repo) Symbolic(ctx context.Context, ref Ref) (Ref, error) {
 	}
 	return Ref(strings.TrimSpace(string(out))), err
 }
+
+// Ever tells which of some paths, files all of them, a commit or any before it has.
+func (r *Repo) Ever(ctx context.Context, tip Hash, paths []string) (map[string]bool, error) {
+	found := map[string]bool{}
+	if len(paths) == 0 {
+		return found, nil
+	}
+	args := []string{"log", "--format=", "--name-only", "--no-renames", "--diff-merges=first-parent", "--diff-filter=A", "-z", string(tip), "--"}
+	out, err := r.git(ctx, append(args, paths...)...)
+	for path := range strings.SplitSeq(string(out), "\x00") {
+		if path = strings.TrimSpace(path); path != "" {
+			found[path] = true
+		}
+	}
+	return found, err
+}

@@ -68,7 +68,7 @@ const lockAge = 5 * time.Second
 // meanwhile is looked at again before it is called a finding.
 func (f *Fsck) Run(ctx context.Context) (Report, error) {
 	f.found = []Finding{}
-	for _, examine := range []func(context.Context) error{f.objects, f.locks, f.refs, f.landings, f.handoffs, f.claims, f.planners, f.ledger, f.green} {
+	for _, examine := range []func(context.Context) error{f.objects, f.locks, f.refs, f.landings, f.handoffs, f.after, f.claims, f.planners, f.ledger, f.green} {
 		if err := examine(ctx); err != nil {
 			return Report{}, fmt.Errorf("examine %q: %w", f.Hub.Dir(), err)
 		}
