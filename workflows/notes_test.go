@@ -44,9 +44,9 @@ func TestS69MessagesAreToldOnceWhenOrdersAreJoined(t *testing.T) {
 		t.Errorf("nothing was ordered: %q, %q", said, mark)
 	}
 	fork := tell(1, "run", "first")
-	ours := tell(9, "run", "second")
+	tell(9, "run", "second")
 	tell(9, "other", "not yours")
-	ours = tip()
+	ours := tip()
 	if said, mark = told(mark); said != "first; second" {
 		t.Fatalf("told %q", said)
 	}

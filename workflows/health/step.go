@@ -188,24 +188,15 @@ func (s State) decide(k key, r Reading, lately float64, now, resumed time.Time) 
 		l.Evidence = []string{}
 	}
 	a, is := s.held[k]
-	held := now.Sub(a.graded)
-	next := a.line.Grade + 1
-	switch {
-	case !is && r.Level >= rule.ladder[0].at:
+	if is {
+		l.State, l.Grade = a.next(rule, r.Level, lately, now, resumed)
+	} else if r.Level >= rule.ladder[0].at {
 		l.State, l.Grade = Begun, rule.begins(r.Level)
-	case !is:
-		return l, false
-	case r.Level < rule.low && held >= least:
-		l.State, l.Grade, l.Bound = Ended, a.line.Grade, rule.low
-	case pauses(rule.ladder[a.line.Grade].do) && (held >= longest || resumed.After(a.graded)):
-		l.State, l.Grade = Eased, a.line.Grade-1
-	case rule.ladder[a.line.Grade].do == Slow && a.line.Grade > 0 && held >= Recent && lately < rule.ladder[a.line.Grade].at/2:
-		l.State, l.Grade = Eased, a.line.Grade-1 // it helped: more of them may work again
-	case held >= Recent && next < len(rule.ladder) && min(r.Level, lately) >= rule.ladder[next].at && (!a.spent || !pauses(rule.ladder[next].do)):
-		l.State, l.Grade = Raised, next
-	default:
+	}
+	if l.State == "" {
 		return l, false
 	}
+	l.Bound = rule.low
 	if l.State != Ended {
 		l.Bound = rule.ladder[l.Grade].at
 	}
@@ -218,6 +209,23 @@ func (s State) decide(k key, r Reading, lately float64, now, resumed time.Time) 
 		l.Says = string(rule.ladder[a.line.Grade].do) + " is over, work goes on: " + l.Says
 	}
 	return l, true
+}
+
+// next is what becomes of a signal that something is done about, and the grade then;
+// empty: it stays as it is.
+func (a active) next(rule rule, level, lately float64, now, resumed time.Time) (state string, grade int) {
+	held, at, up := now.Sub(a.graded), rule.ladder[a.line.Grade], a.line.Grade+1
+	switch {
+	case level < rule.low && held >= least:
+		return Ended, a.line.Grade
+	case pauses(at.do) && (held >= longest || resumed.After(a.graded)):
+		return Eased, a.line.Grade - 1
+	case at.do == Slow && a.line.Grade > 0 && held >= Recent && lately < at.at/2:
+		return Eased, a.line.Grade - 1 // it helped: more of them may work again
+	case held >= Recent && up < len(rule.ladder) && min(level, lately) >= rule.ladder[up].at && (!a.spent || !pauses(rule.ladder[up].do)):
+		return Raised, up
+	}
+	return "", 0
 }
 
 func pauses(r Reaction) bool { return r == PauseSlice || r == PauseRun }

@@ -60,9 +60,9 @@ func (w *wakes) Pop() any {
 
 // start sets an agent to work. What it returns before the time is over ends the run
 // if it is an error, and the agent alone if not.
-func (c *clock) start(seed uint64, life func(*agent) error) *agent {
+func (c *clock) start(seed uint64, life func(*agent) error) {
 	c.others++
-	return c.begin(rand.NewPCG(seed, 1<<32+c.others), life)
+	c.begin(rand.NewPCG(seed, 1<<32+c.others), life)
 }
 
 // begin sets an agent to work that draws from a stream of its own.

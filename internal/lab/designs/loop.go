@@ -96,8 +96,8 @@ func (k *keeper) keep(a *agent) error {
 		}
 		k.order = k.look(k.past)
 		for _, r := range k.order.Reactions {
-			if !slices.Contains(k.world.Reactions, r) {
-				k.world.Reactions = append(k.world.Reactions, r)
+			if !slices.Contains(k.Reactions, r) {
+				k.Reactions = append(k.Reactions, r)
 			}
 		}
 		waiting := k.line
