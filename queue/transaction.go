@@ -73,7 +73,7 @@ func (l *Lander) write(parts []Record) ([]git.RefUpdate, error) {
 			lines[n] = part.Decisions[n]
 		}
 		var err error
-		if logs[i], err = journal.AppendTo(l.stage.Repo, git.QueueLog, tip, subject(part.Decisions), lines, Committer(l.Now())); err != nil {
+		if logs[i], err = journal.AppendTo(l.stage.Repo, git.RefUpdate{Ref: git.QueueLog, Old: tip}, subject(part.Decisions), lines, Committer(l.Now())); err != nil {
 			return nil, err
 		}
 		tip = logs[i].New

@@ -25,9 +25,9 @@ func Append(repo *git.Repo, ref git.Ref, subject string, lines []any, by git.Ide
 	return appendTo(repo, old, git.RefUpdate{Ref: ref, Old: old}, logMessage{subject, lines, by, nil})
 }
 
-// AppendTo is Append onto a commit that the caller read, or made, as the log's tip.
-func AppendTo(repo *git.Repo, ref git.Ref, tip git.Hash, subject string, lines []any, by git.Identity) (git.RefUpdate, error) {
-	return appendTo(repo, tip, git.RefUpdate{Ref: ref, Old: tip}, logMessage{subject, lines, by, nil})
+// AppendTo is Append to a log of which the caller read, or made, the tip: log.Old.
+func AppendTo(repo *git.Repo, log git.RefUpdate, subject string, lines []any, by git.Identity) (git.RefUpdate, error) {
+	return appendTo(repo, log.Old, log, logMessage{subject, lines, by, nil})
 }
 
 // logMessage is what a log commit says, by whom, and who signs it.

@@ -104,7 +104,7 @@ func (f *Fleet) measure(ctx context.Context, name, setup, script string, land bo
 	if err != nil {
 		return run, err
 	}
-	if err := f.each(ctx, repo, place, round{setup, setupAtOnce, false}); err != nil {
+	if err := f.each(ctx, repo, place, round{setup, setupAtOnce, false, nil}); err != nil {
 		return run, fmt.Errorf("make workspaces: %w", err)
 	}
 	landing, stop := context.WithCancel(ctx)
@@ -118,7 +118,7 @@ func (f *Fleet) measure(ctx context.Context, name, setup, script string, land bo
 		// Where it cannot be made the workers are ended by their own time limit.
 		_ = os.WriteFile(filepath.Join(place, "stop"), nil, 0o600)
 	})
-	work := round{script, f.Workers, true}
+	work := round{script, f.Workers, true, nil}
 	if land {
 		err = f.handIn(ctx, repo, place, work)
 	} else {
@@ -157,6 +157,7 @@ type round struct {
 	script string
 	atOnce int
 	inside bool // it runs in the worker's workspace
+	env    []string
 }
 
 // each runs a script for every worker.
@@ -177,7 +178,9 @@ func (f *Fleet) handIn(ctx context.Context, repo *git.Repo, place string, r roun
 	for i := range f.Workers {
 		group.Go(func() error {
 			for n := 1; n <= cmp.Or(f.Most, math.MaxInt32) && !there(stop); n++ {
-				if err := f.run(ctx, repo, place, r, i, fmt.Sprint("ROUND=", n)); err != nil {
+				one := r
+				one.env = []string{fmt.Sprint("ROUND=", n)}
+				if err := f.run(ctx, repo, place, one, i); err != nil {
 					return err
 				}
 				branch := filepath.Join(repo.Dir(), "refs", "heads", "queue", fmt.Sprintf("w%d-%d", i, n))
@@ -207,7 +210,7 @@ func there(name string) bool {
 }
 
 // run runs a script for one worker.
-func (f *Fleet) run(ctx context.Context, repo *git.Repo, place string, r round, i int, env ...string) error {
+func (f *Fleet) run(ctx context.Context, repo *git.Repo, place string, r round, i int) error {
 	dir := filepath.Join(place, fmt.Sprint("w", i))
 	in := place
 	if r.inside {
@@ -219,7 +222,7 @@ func (f *Fleet) run(ctx context.Context, repo *git.Repo, place string, r round, 
 		Env: append(append(repo.Host().Only("PATH", "TMPDIR"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "LC_ALL=C",
 			"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com",
 			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=gc.auto", "GIT_CONFIG_VALUE_0=0",
-			"HUB="+repo.Dir(), "DIR="+dir, fmt.Sprint("WORKER=w", i), fmt.Sprint("MOST=", cmp.Or(f.Most, math.MaxInt32)), "STOP="+filepath.Join(place, "stop")), env...),
+			"HUB="+repo.Dir(), "DIR="+dir, fmt.Sprint("WORKER=w", i), fmt.Sprint("MOST=", cmp.Or(f.Most, math.MaxInt32)), "STOP="+filepath.Join(place, "stop")), r.env...),
 	})
 	if err == nil && !result.OK() {
 		err = fmt.Errorf("worker %d ended with %s: %s", i, result, said)

@@ -128,12 +128,13 @@ func (f importer) feed(r *race, p *proc.Process) error {
 
 // story is the log of a batch, as long as the lander's, and the end of its branches.
 func (f importer) story(b *strings.Builder, r *race, part []prepared) {
-	message := "landed\n\n"
+	var message strings.Builder
+	message.WriteString("landed\n\n")
 	for _, c := range part {
 		line := fmt.Sprintf(`{"entry":"%s@%s","head":"%s","state":"landed","landed":"%s"`, c.name, c.head[:12], c.head, c.head)
-		message += line + strings.Repeat(" ", max(0, 440-len(line))) + "}\n"
+		message.WriteString(line + strings.Repeat(" ", max(0, 440-len(line))) + "}\n")
 	}
-	fmt.Fprintf(b, "commit %s\n%s\n", git.QueueLog, signed(message, r.l.Now()))
+	fmt.Fprintf(b, "commit %s\n%s\n", git.QueueLog, signed(message.String(), r.l.Now()))
 	for _, c := range part {
 		fmt.Fprintf(b, "reset %s%s\nfrom %s\n\n", git.QueuePrefix, c.name, strings.Repeat("0", 40))
 	}
@@ -156,7 +157,7 @@ func tracedSyncs(trace string) (int64, error) {
 	for line := range bytes.Lines(data) {
 		var event struct{ Category, Key, Value string }
 		if err := json.Unmarshal(line, &event); err != nil || event.Category != "fsync" {
-			continue //nolint:nilerr // events have values of many kinds: only these are text
+			continue // events have values of many kinds: only these are text
 		}
 		n, err := strconv.ParseInt(event.Value, 10, 64)
 		if err != nil {
