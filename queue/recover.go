@@ -33,6 +33,11 @@ func (l *Lander) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if at := l.position(); !at.IsZero() {
+		if _, err := l.Hub.Commit(at); errors.Is(err, git.ErrNotFound) {
+			return nil // no landing of this hub: upstream's main was set back, and the exchange holds
+		}
+	}
 	settled, err := l.readSettled()
 	if err != nil {
 		return err

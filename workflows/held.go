@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"greenward/internal/git"
@@ -146,7 +147,7 @@ func (x *Exchange) rewound(ctx context.Context, before, theirs git.Hash) (bool, 
 		}
 		return true, x.change(func(h *holds) { h.Rewound = &rewind{From: before, To: theirs, At: x.Now().UTC()} })
 	}
-	restored, err := x.Hub.IsAncestor(ctx, h.Rewound.From, theirs)
+	restored, err := x.contains(ctx, theirs, h.Rewound.From)
 	if err != nil {
 		return false, err
 	}
@@ -157,6 +158,52 @@ func (x *Exchange) rewound(ctx context.Context, before, theirs git.Hash) (bool, 
 		}
 	}
 	return false, x.change(func(h *holds) { h.Rewound = nil })
+}
+
+// contains reports whether a commit holds another, which may not be here at all.
+func (x *Exchange) contains(ctx context.Context, in, commit git.Hash) (bool, error) {
+	if _, err := x.Hub.Commit(commit); errors.Is(err, git.ErrNotFound) {
+		return false, nil
+	}
+	return x.Hub.IsAncestor(ctx, commit, in)
+}
+
+// lost holds where a hub that never saw a main learns from the log that it was set
+// back: the newest landing that stands is nowhere.
+func (x *Exchange) lost() error {
+	h, err := x.holds()
+	if err != nil || h.Rewound != nil || !x.Hub.HasRemote() {
+		return err
+	}
+	theirs, err := x.Hub.Tip(git.Track(x.Main))
+	if err != nil || theirs.IsZero() {
+		return err
+	}
+	tip, err := x.Hub.Tip(git.QueueLog)
+	if err != nil {
+		return err
+	}
+	newer := map[string]bool{}
+	for c, err := range x.Hub.History(tip, "") {
+		if err != nil {
+			return fmt.Errorf("look for the newest landing: %w", err)
+		}
+		for _, line := range slices.Backward(journal.Lines(c)) {
+			d, err := journal.ParseDecision(line)
+			if err != nil {
+				return err
+			}
+			if d.State != journal.Landed || d.Landed == nil || newer[d.Entry] {
+				newer[d.Entry] = true
+				continue
+			}
+			if _, err := x.Hub.Commit(*d.Landed); !errors.Is(err, git.ErrNotFound) {
+				return err
+			}
+			return x.change(func(h *holds) { h.Rewound = &rewind{From: *d.Landed, To: theirs, At: x.Now().UTC()} })
+		}
+	}
+	return nil
 }
 
 // thawed is when somebody last ordered that landing goes on.
