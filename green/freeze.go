@@ -408,11 +408,11 @@ func (w *world) offers() []Offer {
 // freezeBorn finds where the checks begin that green's policy does not have:
 // before that, they cannot have passed.
 func (c *cycle) freezeBorn() error {
-	if c.rules == nil || c.frozen.Policy != "" {
+	if c.old == nil || c.frozen.Policy != "" {
 		return nil
 	}
 	for id := range c.needs {
-		if mine, ok := c.rules.Check(c.needs[id].Check.Name); ok && mine.Required {
+		if mine, ok := c.old.Check(c.needs[id].Check.Name); ok && mine.Required {
 			continue
 		}
 		for at := 1; at < len(c.frozen.Line); at++ {
