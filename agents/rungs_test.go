@@ -77,6 +77,7 @@ func TestEveryRungKeepsTheContract(t *testing.T) {
 }
 
 func keepsTheContract(t *testing.T, w *world, all *Workspaces) {
+	t.Helper()
 	base := w.main()
 	mine, other := w.workspace(all, "worker-1"), w.workspace(all, "worker-2")
 	status := func(ws *Workspace) string { return gittest.Git(t, ws.Dir(), "status", "--porcelain") }

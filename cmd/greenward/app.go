@@ -137,14 +137,24 @@ func (a *app) dispatch(ctx context.Context, args []string) error {
 	if a.verbose {
 		ctx = zerolog.Ctx(ctx).Level(zerolog.InfoLevel).WithContext(ctx)
 	}
-	if cmd.mounts && a.ownMounts != nil {
-		if err := a.ownMounts(); err != nil && !errors.Is(err, proc.ErrNoOverlay) {
-			return err
-		} else if err != nil {
-			zerolog.Ctx(ctx).Info().Err(err).Msg("mounts of a killed run stay until the next")
-		}
+	if err := a.keepMounts(ctx, cmd); err != nil {
+		return err
 	}
 	return act(ctx, positional)
+}
+
+// keepMounts gives a command that mounts workspaces mounts of its own, which end with
+// it, where the machine can.
+func (a *app) keepMounts(ctx context.Context, cmd command) error {
+	if !cmd.mounts || a.ownMounts == nil {
+		return nil
+	}
+	err := a.ownMounts()
+	if errors.Is(err, proc.ErrNoOverlay) {
+		zerolog.Ctx(ctx).Info().Err(err).Msg("mounts of a killed run stay until the next")
+		return nil
+	}
+	return err
 }
 
 // globals takes the flags that stand before the command.

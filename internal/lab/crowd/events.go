@@ -47,7 +47,7 @@ func (c *Crowd) events(ctx context.Context) (*Events, error) {
 	group := &agents.SyncGroup{}
 	var done atomic.Int64
 	var writers errgroup.Group
-	real := c.Now()
+	started := c.Now()
 	for a := range c.Agents {
 		writers.Go(func() error {
 			now := began
@@ -68,7 +68,7 @@ func (c *Crowd) events(ctx context.Context) (*Events, error) {
 					}
 				}
 				if n := done.Add(1); n%1_000_000 == 0 {
-					c.Say("… %d million, %.0f s", n/1_000_000, c.ms(real)/1000)
+					c.Say("… %d million, %.0f s", n/1_000_000, c.ms(started)/1000)
 				}
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
@@ -80,7 +80,7 @@ func (c *Crowd) events(ctx context.Context) (*Events, error) {
 	if err := writers.Wait(); err != nil {
 		return nil, err
 	}
-	out := &Events{Written: each * c.Agents, Seconds: c.ms(real) / 1000}
+	out := &Events{Written: each * c.Agents, Seconds: c.ms(started) / 1000}
 	out.Syncs, out.PerSecond = c.Agents*((each+eventsOfSync-2)/eventsOfSync), float64(out.Written)/out.Seconds
 	info, err := os.Stat(agents.TranscriptPath(c.Hub.State(), "events", agentOf(0)))
 	if err != nil {

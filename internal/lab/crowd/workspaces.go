@@ -55,8 +55,8 @@ func (c *Crowd) workspaces(ctx context.Context, all *agents.Workspaces) (*Worksp
 		return nil, err
 	}
 	c.Say("%d workspaces, one after the other", c.Agents)
-	make := func(ctx context.Context, name string) (copied, error) { return c.workspace(ctx, all, name) }
-	if out.Workspace, err = c.one(ctx, c.Agents, make, out); err != nil {
+	layer := func(ctx context.Context, name string) (copied, error) { return c.workspace(ctx, all, name) }
+	if out.Workspace, err = c.one(ctx, c.Agents, layer, out); err != nil {
 		return nil, err
 	}
 	out.Faster, out.Smaller = out.Clone.Make/out.Workspace.Make, float64(out.Clone.Committed)/float64(out.Workspace.Committed)
@@ -91,13 +91,13 @@ const commitsOf = 60
 
 // one makes copies, commits in the first of them and removes all. Where it is told to, it
 // measures the first git status of ten.
-func (c *Crowd) one(ctx context.Context, n int, make func(context.Context, string) (copied, error), status *Workspaces) (Making, error) {
+func (c *Crowd) one(ctx context.Context, n int, fresh func(context.Context, string) (copied, error), status *Workspaces) (Making, error) {
 	var made []copied
 	var makes, removes, firsts, warms []float64
 	var sizes []int64
 	for i := range n {
 		began := c.Now()
-		one, err := make(ctx, fmt.Sprintf("agent-%03d", i))
+		one, err := fresh(ctx, fmt.Sprintf("agent-%03d", i))
 		if err != nil {
 			return Making{}, err
 		}
