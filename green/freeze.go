@@ -71,10 +71,11 @@ func (e *Engine) read() (world, error) {
 	if w.control, err = repo.Tip(git.Control); err != nil {
 		return w, fmt.Errorf("read the controls: %w", err)
 	}
-	trusted := []string{e.Signer.Public()}
-	if w.old != nil {
-		trusted = append(trusted, w.old.Green.Signers...)
+	trusted, err := Trusted(repo, w.green)
+	if err != nil {
+		return w, err
 	}
+	trusted = append(trusted, e.Signer.Public())
 	if w.controls, err = journal.ReadControls(repo, trusted); err != nil {
 		return w, fmt.Errorf("read the controls: %w", err)
 	}

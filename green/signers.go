@@ -60,6 +60,34 @@ func Signers(repo *git.Repo, tip git.Hash) (string, error) {
 	return out.String(), nil
 }
 
+// Trusted lists the keys whose promotions are green's and whose orders count: those that
+// green's policy lists; where it lists none, the first promotion's. None: there is no
+// promotion, or nothing tells.
+func Trusted(repo *git.Repo, tip git.Hash) ([]string, error) {
+	if tip.IsZero() {
+		return nil, nil
+	}
+	c, err := repo.Commit(tip)
+	if err != nil {
+		return nil, fmt.Errorf("read green: %w", err)
+	}
+	if p, err := readPolicy(repo, c.Tree); err == nil { // a malformed policy lists nobody
+		if keys := keysOf(p.Green.Signers); len(keys) > 0 {
+			return keys, nil
+		}
+	}
+	chain := &verifier{repo: repo}
+	if !chain.walk(tip) {
+		return nil, nil
+	}
+	first := chain.chain[0].Commit
+	key, err := git.VerifySSH(first.Signature, "git", first.SignedPayload())
+	if err != nil {
+		return nil, nil //nolint:nilerr // nothing tells which key to trust
+	}
+	return []string{keyOf(key)}, nil
+}
+
 // distrust says why green's history would not trust a promotion by this hub's
 // key; empty: it does. The rule is that of Verify.
 func (c *cycle) distrust() string {

@@ -89,6 +89,9 @@ func (e *Engine) Rollback(ctx context.Context, s Steering) (git.Hash, error) {
 	if err != nil {
 		return "", err
 	}
+	if why := (&cycle{world: w, e: e, repo: e.Hub.Repo}).distrust(); why != "" {
+		return "", fmt.Errorf("roll back: %s", why)
+	}
 	why := s.Reason
 	if why == "" {
 		why = "rolled back to " + to.Commit.Hash.Short()

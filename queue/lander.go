@@ -46,6 +46,8 @@ type Lander struct {
 	Main  git.Ref          // default: refs/heads/main
 	Green git.Ref          // default: refs/heads/green
 	Held  func() *string   // why the queue is held; nil: it is not
+	// Trusted are keys whose orders count, beside the hub's own and those of main's policy.
+	Trusted []string
 	// Policy is what changes are landed by instead of the policy on main; nil: that.
 	Policy *config.Config
 

@@ -98,21 +98,14 @@ func (l *Lander) controls() error {
 	if tip.IsZero() {
 		return nil
 	}
-	trusted, err := trustedKeys(l.Hub, l.pass.policy)
+	key, err := l.Hub.Key()
 	if err != nil {
-		return err
+		return fmt.Errorf("read the hub's key: %w", err)
 	}
-	c, err := journal.ReadControls(l.Hub.Repo, trusted)
+	trusted := append([]string{key.Public()}, l.pass.policy.Green.Signers...)
+	c, err := journal.ReadControls(l.Hub.Repo, append(trusted, l.Trusted...))
 	l.pass.frozen = c.Frozen
 	return err
-}
-
-func trustedKeys(hub *git.Hub, policy config.Config) ([]string, error) {
-	key, err := hub.Key()
-	if err != nil {
-		return nil, fmt.Errorf("read the hub's key: %w", err)
-	}
-	return append([]string{key.Public()}, policy.Green.Signers...), nil
 }
 
 // policy is that of a main commit or, where it is malformed, the newest

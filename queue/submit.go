@@ -281,7 +281,7 @@ func (l *Lander) reader() (*Lander, error) {
 		if err != nil {
 			return nil, err
 		}
-		r = &Lander{Hub: l.Hub, Now: l.Now, Main: l.Main, Green: l.Green, Held: l.Held, log: log, commits: map[git.Hash]Waiting{}}
+		r = &Lander{Hub: l.Hub, Now: l.Now, Main: l.Main, Green: l.Green, Held: l.Held, Trusted: l.Trusted, log: log, commits: map[git.Hash]Waiting{}}
 		r.ahead = newAhead(l.Hub.Repo, &gate.Gate{Repo: l.Hub.Repo})
 		l.lister = r
 	}

@@ -65,7 +65,7 @@ func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*
 		return prefix == "" && (strings.HasPrefix(holder, "planner") || strings.HasPrefix(holder, "worker-"))
 	}
 	c.health = &healthLogs{repo: e.hub.Repo}
-	c.orders = &workflows.Orders{Repo: e.hub.Repo, Trusted: append([]string{e.signer.Public()}, e.policy.Green.Signers...)}
+	c.orders = &workflows.Orders{Repo: e.hub.Repo, Trusted: append([]string{e.signer.Public()}, e.heed...)}
 	if c.env, err = a.workEnv(e.place); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,11 @@ func (a *app) current(ctx context.Context) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &workflows.Exchange{Hub: p.hub, Main: p.main, Green: p.green, Now: a.now, By: "greenward", Trusted: p.policy.Green.Signers}
+	heed, err := p.trusted()
+	if err != nil {
+		return nil, err
+	}
+	x := &workflows.Exchange{Hub: p.hub, Main: p.main, Green: p.green, Now: a.now, By: "greenward", Trusted: heed}
 	last, err := x.Freshen(ctx)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -87,12 +87,24 @@ func (p *place) heeded(signer git.Signer) error {
 	if err != nil || tip.IsZero() || !p.hub.HasRemote() {
 		return err
 	}
-	trusted, err := green.Signers(p.hub.Repo, tip)
+	trusted, err := p.trusted()
 	key := strings.Fields(signer.Public())
-	if err != nil || len(key) < 2 || strings.Contains(trusted, key[1]) {
+	if err != nil || len(trusted) == 0 || len(key) < 2 || strings.Contains(strings.Join(trusted, "\n"), key[1]) {
 		return nil //nolint:nilerr // a green that was moved by hand is when orders are needed most
 	}
-	return fmt.Errorf("this hub's key %s %s is not among those that green trusts, so the hubs that land would not follow the order: list it under green.signers, or give the order on a hub that is trusted", key[0], key[1])
+	return fmt.Errorf("this hub's key is not among those that green trusts, so the hubs that land would not follow the order: list it under green.signers, as %q, or give the order on a hub that is trusted",
+		strings.TrimSpace(git.AllowedSigners("greenward@localhost", key[0]+" "+key[1])))
+}
+
+// trusted are the keys whose orders count here beside the hub's own: those that main's
+// policy lists, and those that green trusts.
+func (p *place) trusted() ([]string, error) {
+	tip, err := p.hub.Tip(p.green)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := green.Trusted(p.hub.Repo, tip)
+	return append(keys, p.policy.Green.Signers...), err
 }
 
 // refresh reads main's tip and the policy there.

@@ -56,7 +56,11 @@ func (a *app) runs(p *place) ([]workflows.RunLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	controls, err := journal.ReadControls(p.hub.Repo, append([]string{signer.Public()}, p.policy.Green.Signers...))
+	heed, err := p.trusted()
+	if err != nil {
+		return nil, err
+	}
+	controls, err := journal.ReadControls(p.hub.Repo, append(heed, signer.Public()))
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +121,12 @@ func (a *app) sayWhoFollows(p *place, run string) error {
 	if err != nil {
 		return err
 	}
+	heed, err := p.trusted()
+	if err != nil {
+		return err
+	}
 	key := strings.Fields(signer.Public())
-	listed := slices.ContainsFunc(p.policy.Green.Signers, func(s string) bool { return len(key) > 1 && strings.Contains(s, key[1]) })
+	listed := slices.ContainsFunc(heed, func(s string) bool { return len(key) > 1 && strings.Contains(s, key[1]) })
 	ours := slices.ContainsFunc(here, func(c agents.Claim) bool { return agents.RunOf(c.Task) == run })
 	if !listed && !ours {
 		a.note("greenward: this hub's key is not listed under green.signers, so a run that is pursued elsewhere will not follow the order: list %s", strings.TrimSpace(signer.Public()))

@@ -20,6 +20,7 @@ import (
 type engines struct {
 	*place
 	signer   git.Signer
+	heed     []string // keys whose orders count, beside the hub's own
 	runner   *verify.Runner
 	lander   *queue.Lander
 	green    *green.Engine
@@ -49,8 +50,11 @@ func (a *app) wire(ctx context.Context, p *place) (*engines, error) {
 	if e.runner.Confine, err = a.confine(ctx, p); err != nil {
 		return nil, err
 	}
-	e.exchange = &workflows.Exchange{Hub: p.hub, Main: p.main, Green: p.green, Now: a.now, By: by, Trusted: p.policy.Green.Signers}
-	e.lander = &queue.Lander{Hub: p.hub, Judge: e.runner, Now: a.now, By: by, Main: p.main, Green: p.green, Held: e.exchange.Held}
+	if e.heed, err = p.trusted(); err != nil {
+		return nil, err
+	}
+	e.exchange = &workflows.Exchange{Hub: p.hub, Main: p.main, Green: p.green, Now: a.now, By: by, Trusted: e.heed}
+	e.lander = &queue.Lander{Hub: p.hub, Judge: e.runner, Now: a.now, By: by, Main: p.main, Green: p.green, Held: e.exchange.Held, Trusted: e.heed}
 	if a.config != "" {
 		e.lander.Policy = &p.policy
 	}

@@ -182,8 +182,8 @@ func (h *Hub) Fetch(ctx context.Context, main, green Ref) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.command(ctx, call{args: append(args, tags...), remote: true}); err != nil {
-		return fmt.Errorf("fetch from %q: %w", h.upstream, err)
+	if err := h.fetch(ctx, append(args, tags...)); err != nil {
+		return err
 	}
 	if err := h.takeQueue(ctx, there); err != nil {
 		return err

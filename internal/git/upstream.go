@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -14,6 +15,25 @@ func (h *Hub) FetchOne(ctx context.Context, ref Ref) (Hash, error) {
 		return "", fmt.Errorf("fetch %s from %q: %w", ref, h.upstream, err)
 	}
 	return h.Resolve(Track(ref))
+}
+
+// fetchTries bounds how often a fetch is made again that another process of the hub
+// crossed.
+const fetchTries = 5
+
+// fetch runs a git fetch. Where another process fetched the same at that moment, git
+// says that a ref is locked or has moved: then it is there, or the next try brings it.
+func (h *Hub) fetch(ctx context.Context, args []string) error {
+	for try := 1; ; try++ {
+		_, err := h.command(ctx, call{args: args, remote: true})
+		if err == nil {
+			return nil
+		}
+		said, ok := errors.AsType[*CommandError](err)
+		if crossed := ok && strings.Contains(said.Stderr, "cannot lock ref"); !crossed || try == fetchTries {
+			return fmt.Errorf("fetch from %q: %w", h.upstream, err)
+		}
+	}
 }
 
 // newTags are the refspecs that bring the tags of green that the hub lacks, so that
