@@ -70,8 +70,8 @@ func (c *Chat) attempt(ctx context.Context, body []byte, seen *capture) (r Reply
 
 // Probe asks once whether the server is there and takes the key, and gives up
 // after ten seconds. Its error is as that of Complete. A server that has no
-// list of models is there, too; and since many show theirs to everyone, the key is
-// tried on a conversation without a message as well, which costs nothing.
+// list of models is there, too. Where the list is shown to everyone, a wrong key is
+// found with the first turn.
 func (c *Chat) Probe(ctx context.Context) error {
 	callCtx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errTooLong)
 	defer cancel()
@@ -89,30 +89,9 @@ func (c *Chat) Probe(ctx context.Context) error {
 	}
 	e := classify(answer{status: seen.status, header: seen.header, body: seen.body}, c.opts.Now())
 	if seen.status < 300 || e.Class == Missing {
-		if e = c.knock(callCtx); e == nil {
-			return nil
-		}
+		return nil
 	}
 	e.URL, e.Tries, e.Message = c.url, 1, c.opts.Key.Redact(e.Message)
-	return e
-}
-
-// knock asks for a reply to nothing and gives the refusal of the key, if that is what
-// comes; any other answer says that the key was taken.
-func (c *Chat) knock(ctx context.Context) *Error {
-	said := "messages"
-	if c.opts.Wire == wireResponses {
-		said = "input"
-	}
-	seen := &capture{}
-	_ = c.api.Post(ctx, c.path(), map[string]any{"model": c.opts.Model, said: []string{}, "max_tokens": 1}, nil, option.WithMiddleware(seen.middleware)) // seen has the answer, or there is none
-	if seen.status == 0 {
-		return nil
-	}
-	e := classify(answer{status: seen.status, header: seen.header, body: seen.body}, c.opts.Now())
-	if e.Class != Auth {
-		return nil
-	}
 	return e
 }
 

@@ -231,22 +231,8 @@ func TestProbe(t *testing.T) {
 		"there":     {answer(200, js, `{"data":[]}`), ""},
 		"no list":   {answer(404, "text/plain", "404 page not found"), ""},
 		"wrong key": {answer(401, js, `{"error":{"message":"Incorrect key sk-1"}}`), model.Auth},
-		"open list": {func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet {
-				answer(200, js, `{"data":[]}`)(w, r)
-				return
-			}
-			answer(401, js, `{"error":{"message":"Incorrect key sk-1"}}`)(w, r)
-		}, model.Auth},
-		"strict": {func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet {
-				answer(200, js, `{"data":[]}`)(w, r)
-				return
-			}
-			answer(400, js, `{"error":{"message":"messages: empty"}}`)(w, r)
-		}, ""},
-		"down":   {answer(503, js, `{}`), model.Overload},
-		"silent": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, model.Network},
+		"down":      {answer(503, js, `{}`), model.Overload},
+		"silent":    {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, model.Network},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -123,9 +124,20 @@ func (w *Worktree) Seal(ctx context.Context) error {
 		return fmt.Errorf("seal working copy: %w", err)
 	}
 	inside := filepath.Join(w.dir, ".git", "objects")
-	_, err = w.repo.command(ctx, call{
-		dir: w.dir, worktree: w.dir, args: []string{"pack-objects", "-q", "--revs", filepath.Join(inside, "pack", "pack")}, stdin: strings.NewReader(string(tip) + "\n"),
+	// The working copy may lie on another file system than what git writes the pack on.
+	base := filepath.Join(w.repo.dir, "seal")
+	name, err := w.repo.command(ctx, call{
+		dir: w.dir, worktree: w.dir, args: []string{"pack-objects", "-q", "--revs", base}, stdin: strings.NewReader(string(tip) + "\n"),
 	})
+	for _, kind := range []string{".pack", ".idx", ".rev"} { // the last, where this git writes it
+		if err == nil {
+			hash := strings.TrimSpace(string(name))
+			err = carry(base+"-"+hash+kind, filepath.Join(inside, "pack", "pack-"+hash+kind))
+		}
+		if kind == ".rev" && errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
 	if err == nil {
 		err = os.Remove(filepath.Join(inside, "info", "alternates"))
 	}
@@ -133,4 +145,18 @@ func (w *Worktree) Seal(ctx context.Context) error {
 		return fmt.Errorf("seal working copy: %w", err)
 	}
 	return nil
+}
+
+// carry moves a file to another file system.
+func carry(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
+	if err != nil {
+		return errors.Join(err, in.Close())
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, in.Close(), out.Close(), os.Remove(from))
 }
