@@ -243,5 +243,11 @@ func (l *Layers) remount(ctx context.Context, base string, at git.Hash) (bool, e
 	if l == nil || !l.copier.Apart() || at.IsZero() || !exists(filepath.Join(filepath.Dir(l.tree(at)), "ready")) {
 		return false, nil
 	}
+	if !exists(filepath.Join(layerDir(base), "upper")) {
+		return false, nil // its making or its removal was cut off: nothing is in it
+	}
+	if err := os.MkdirAll(filepath.Join(layerDir(base), "work"), 0o755); err != nil {
+		return false, fmt.Errorf("show a workspace again: %w", err)
+	}
 	return true, l.show(ctx, base, at)
 }

@@ -149,6 +149,30 @@ func TestA01LayeredNothingIsLost(t *testing.T) {
 	}
 }
 
+// A process was killed while it made or removed a workspace: what is left of the layer
+// stops no sweep, and goes.
+func TestA01HalfALayerStopsNoSweep(t *testing.T) {
+	for _, gone := range [][]string{{"work"}, {"upper", "work"}, {"upper"}} {
+		t.Run(strings.Join(gone, " and "), func(t *testing.T) {
+			w := newWorld(t, nil)
+			all := layered(t, w)
+			ws := w.workspace(all, "worker-1")
+			w.die(ws)
+			err := proc.UnmountBelow(ws.Dir())
+			for _, dir := range gone {
+				err = errors.Join(err, os.RemoveAll(filepath.Join(layerDir(ws.Dir()), dir)))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := all.Sweep(t.Context()); err != nil {
+				t.Error(err)
+			}
+			w.onlyLayersLeft(all)
+		})
+	}
+}
+
 // A04: 64 workspaces at once, of either kind, none fails.
 func TestA04ManyAtOnce(t *testing.T) {
 	for _, kind := range []string{"layers", "clones"} {
