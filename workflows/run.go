@@ -197,7 +197,16 @@ func (r *Run) work(ctx context.Context, run string) (string, error) {
 		}
 	}
 	g, working := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.Claims.Keep(working, claim) })
+	g.Go(func() error {
+		err := r.Claims.Keep(working, claim)
+		if errors.Is(err, agents.ErrClaimLost) {
+			// A goal that has landed as met has no claim any more: then plan ends the run.
+			if over, readErr := r.over(working, run); readErr == nil && over {
+				return nil
+			}
+		}
+		return err
+	})
 	g.Go(func() error { return r.Pool.Work(working) })
 	if r.Schedule != nil && !r.Served {
 		g.Go(func() error { return r.Schedule.Run(working) })
