@@ -120,6 +120,10 @@ func Await(ctx context.Context, hub *git.Hub, entry string) (journal.Decision, e
 		case known && !waits && (d.State == journal.Ejected || d.State == journal.Withdrawn):
 			return d, nil
 		case gone:
+			// What another hub decided is in upstream's log before the branch goes there.
+			if d, known, err = a.upstream(); err != nil || known {
+				return d, err
+			}
 			return journal.Decision{Entry: entry, Head: d.Head, State: journal.Withdrawn}, nil
 		}
 		waited = waited || waits
@@ -168,6 +172,24 @@ func (a *awaiting) newest(whole bool) (journal.Decision, bool, error) {
 	}
 	a.mark = tip
 	return a.found, a.known, nil
+}
+
+// upstream is the newest decision about the entry that upstream's log held when the
+// entry's branch was seen to be gone there.
+func (a *awaiting) upstream() (found journal.Decision, known bool, err error) {
+	for r, err := range journal.Read(a.hub.Repo, git.Track(git.QueueLog), "") {
+		if err != nil {
+			return found, known, err
+		}
+		d, err := journal.ParseDecision(r.Line)
+		if err != nil {
+			return found, known, err
+		}
+		if d.Entry == a.entry {
+			found, known = d, true
+		}
+	}
+	return found, known, nil
 }
 
 // Listing is what `queue` prints.

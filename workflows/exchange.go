@@ -245,10 +245,29 @@ func (x *Exchange) giveRemote(ctx context.Context, all bool) ([]git.Ref, error) 
 	if err != nil {
 		return skipped, err
 	}
-	if _, err = x.Hub.Publish(ctx, rest); err == nil {
-		x.rested = x.Now()
+	if _, err = x.Hub.Publish(ctx, rest); err != nil {
+		return skipped, err
 	}
-	return skipped, err
+	x.rested = x.Now()
+	return skipped, x.gone(ctx, rest)
+}
+
+// gone notes that upstream has the ended branches no more, so that one which comes
+// again is taken as new.
+func (x *Exchange) gone(ctx context.Context, rest []git.RefUpdate) error {
+	var noted []git.RefUpdate
+	for _, u := range rest {
+		if !u.New.IsZero() {
+			continue
+		}
+		ref := git.Track(u.Ref)
+		if at, err := x.Hub.Tip(ref); err != nil {
+			return err
+		} else if at == u.Old {
+			noted = append(noted, git.RefUpdate{Ref: ref, Old: at})
+		}
+	}
+	return x.move(ctx, "ended upstream", noted)
 }
 
 // seen notes that upstream has what was pushed, so that a rewind to before it is

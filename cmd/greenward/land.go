@@ -59,8 +59,14 @@ func (a *app) submit(ctx context.Context, rev, name string, wait bool) error {
 	if err != nil {
 		return err
 	}
-	if d, known := log.Find(s.Entry); known && d.State == journal.Landed {
+	d, known := log.Find(s.Entry)
+	if known && d.State == journal.Landed {
 		a.note("greenward: %s has landed before, as %s", s.Entry, d.Landed.Short())
+	}
+	if known { // that it was taken out has to be seen before it comes again
+		if err := p.fetch(ctx); err != nil {
+			return err
+		}
 	}
 	old, err := a.replaced(ctx, p, from, s)
 	if err != nil {
@@ -69,6 +75,11 @@ func (a *app) submit(ctx context.Context, rev, name string, wait bool) error {
 	to, err := p.hub.Offer(ctx, head, s.Ref, old)
 	if err != nil {
 		return err
+	}
+	if known && d.State != journal.Landed {
+		if err := p.fetch(ctx); err != nil { // it waits here too, whatever was decided of it before
+			return err
+		}
 	}
 	if !old.IsZero() && old != head {
 		a.note("greenward: %s takes the place of %s, which waited under that name", s.Entry, git.EntryID(strings.TrimPrefix(string(s.Ref), git.QueuePrefix), old))
