@@ -186,17 +186,12 @@ func (a *app) greenLog(ctx context.Context, signers bool) error {
 	if err != nil {
 		return err
 	}
-	if signers {
-		key, err := p.hub.Key()
-		if err != nil {
-			return err
-		}
-		fmt.Fprint(a.stdout, allowedSigners(key, p.policy.Green.Signers))
-		return nil
-	}
 	tip, err := p.hub.Tip(p.green)
 	if err != nil {
 		return err
+	}
+	if signers {
+		return a.greenSigners(p, tip)
 	}
 	if tip.IsZero() {
 		a.note("greenward: no promotion yet; greenward green snapshot makes one")
@@ -217,6 +212,21 @@ func (a *app) greenLog(ctx context.Context, signers bool) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// greenSigners prints whom green's history trusts; before there is one, this hub.
+func (a *app) greenSigners(p *place, tip git.Hash) error {
+	if !tip.IsZero() {
+		text, err := green.Signers(p.hub.Repo, tip)
+		fmt.Fprint(a.stdout, text)
+		return err
+	}
+	key, err := p.hub.Key()
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(a.stdout, allowedSigners(key, p.policy.Green.Signers))
 	return nil
 }
 
