@@ -120,11 +120,7 @@ func Await(ctx context.Context, hub *git.Hub, entry string) (journal.Decision, e
 		case known && !waits && (d.State == journal.Ejected || d.State == journal.Withdrawn):
 			return d, nil
 		case gone:
-			// What another hub decided is in upstream's log before the branch goes there.
-			if d, known, err = a.upstream(); err != nil || known {
-				return d, err
-			}
-			return journal.Decision{Entry: entry, Head: d.Head, State: journal.Withdrawn}, nil
+			return a.upstream(journal.Decision{Entry: entry, Head: d.Head, State: journal.Withdrawn})
 		}
 		waited = waited || waits
 		if err := pause(ctx, awaitEvery); err != nil {
@@ -174,22 +170,22 @@ func (a *awaiting) newest(whole bool) (journal.Decision, bool, error) {
 	return a.found, a.known, nil
 }
 
-// upstream is the newest decision about the entry that upstream's log held when the
-// entry's branch was seen to be gone there.
-func (a *awaiting) upstream() (found journal.Decision, known bool, err error) {
+// upstream is the newest decision about the entry in upstream's log, else the one given:
+// what another hub decided is there before the entry's branch goes.
+func (a *awaiting) upstream(found journal.Decision) (journal.Decision, error) {
 	for r, err := range journal.Read(a.hub.Repo, git.Track(git.QueueLog), "") {
 		if err != nil {
-			return found, known, err
+			return found, err
 		}
 		d, err := journal.ParseDecision(r.Line)
 		if err != nil {
-			return found, known, err
+			return found, err
 		}
 		if d.Entry == a.entry {
-			found, known = d, true
+			found = d
 		}
 	}
-	return found, known, nil
+	return found, nil
 }
 
 // Listing is what `queue` prints.
