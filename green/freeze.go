@@ -175,7 +175,7 @@ func (e *Engine) freeze(ctx context.Context) (*cycle, error) {
 // does not. Promotions that another hub added on top are no difference.
 func (c *cycle) movedByHand(ctx context.Context) (string, error) {
 	for _, line := range slices.Backward(c.log) {
-		if line.State != journal.Promoted && line.State != journal.RolledBack || line.Green == nil {
+		if !line.made() {
 			continue
 		}
 		on := false
@@ -187,6 +187,9 @@ func (c *cycle) movedByHand(ctx context.Context) (string, error) {
 		}
 		if on {
 			return "", nil
+		}
+		if c.last != nil && line.foreign(c.repo, c.green) {
+			continue
 		}
 		return fmt.Sprintf("%s is at %q and its log says %s: somebody moved it; put it back with git update-ref %s %s",
 			c.greenRef.Short(), c.green.Short(), line.Green.Short(), c.greenRef, *line.Green), nil

@@ -10,7 +10,6 @@ import (
 
 	"greenward/internal/config"
 	"greenward/internal/git"
-	"greenward/internal/journal"
 	"greenward/internal/merge"
 	"greenward/internal/verify"
 )
@@ -29,8 +28,13 @@ type records struct {
 // readRecords reads the log's promotions and the ledger.
 func (v *verifier) readRecords(log []Line, trusted []string) error {
 	v.index = map[git.Hash]int{}
+	own := map[git.Hash]bool{}
+	for _, p := range v.chain {
+		own[p.Commit.Hash] = true
+	}
+	tip := v.chain[len(v.chain)-1].Commit.Hash
 	for _, line := range log {
-		if (line.State == journal.Promoted || line.State == journal.RolledBack) && line.Green != nil {
+		if line.made() && (own[*line.Green] || !line.foreign(v.repo, tip)) {
 			v.index[*line.Green] = len(v.promoted)
 			v.promoted = append(v.promoted, *line.Green)
 		}

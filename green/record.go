@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"greenward/green/accept"
@@ -88,16 +89,44 @@ func ReadLog(repo *git.Repo) ([]Line, error) {
 // Logged reports whether a commit is the green that the newest promotion or
 // rollback in the log made.
 func Logged(repo *git.Repo, commit git.Hash) (bool, error) {
+	newest, err := Newest(repo, commit)
+	return newest == commit, err
+}
+
+// Newest is the green that the newest promotion or rollback in the log made; zero:
+// there is none. Where the tip of green is another, what was signed by a key that
+// green's history never trusted counts for nothing: who may push can write lines.
+func Newest(repo *git.Repo, tip git.Hash) (git.Hash, error) {
 	log, err := ReadLog(repo)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	for _, line := range slices.Backward(log) {
-		if (line.State == journal.Promoted || line.State == journal.RolledBack) && line.Green != nil {
-			return *line.Green == commit, nil
+		if line.made() && (*line.Green == tip || !line.foreign(repo, tip)) {
+			return *line.Green, nil
 		}
 	}
-	return false, nil
+	return "", nil
+}
+
+// made reports whether a line is about a green that was made.
+func (l Line) made() bool {
+	return (l.State == journal.Promoted || l.State == journal.RolledBack) && l.Green != nil
+}
+
+// foreign reports whether what a line says was made by a key that green's history up
+// to tip never trusted. Where nothing tells, it was not.
+func (l Line) foreign(repo *git.Repo, tip git.Hash) bool {
+	trusted, err := Signers(repo, tip)
+	if err != nil {
+		return false
+	}
+	c, err := repo.Commit(*l.Green)
+	if err != nil {
+		return false // that it is missing is another question
+	}
+	key, err := git.VerifySSH(c.Signature, "git", c.SignedPayload())
+	return err != nil || !strings.Contains(trusted, keyOf(key))
 }
 
 // blame adds to culprits what their commits say.

@@ -30,7 +30,7 @@ func (x *Exchange) takeGreen(ctx context.Context) error {
 		return err
 	}
 	if !s.behind && !s.ahead {
-		why := fmt.Sprintf("%s is at %s and upstream's at %s, and neither holds the other: two hubs promoted, or somebody moved one; keep upstream's with git -C %q update-ref %s %s, or ours with git -C %[4]q push %q +%[5]s",
+		why := fmt.Sprintf("%s is at %s and upstream's at %s, and neither holds the other: two hubs promoted, or somebody moved one; keep upstream's with git -C %q update-ref %s %s, or ours with git -C %[4]q push %[7]q +%[5]s",
 			x.Green.Short(), s.ours.Short(), s.theirs.Short(), x.Hub.Dir(), x.Green, s.theirs, x.Hub.Upstream())
 		zerolog.Ctx(ctx).Error().Msg(why)
 		return x.change(func(h *holds) { h.Parted = why })

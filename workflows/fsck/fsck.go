@@ -213,25 +213,18 @@ func (f *Fsck) green(ctx context.Context) error {
 
 // greenLog holds green's tip against the newest promotion that the log knows.
 func (f *Fsck) greenLog(tip git.Hash) error {
-	lines, err := green.ReadLog(f.Hub.Repo)
+	now, err := f.Hub.Tip(f.Green)
 	if err != nil {
 		return err
 	}
-	for _, l := range slices.Backward(lines) {
-		if l.Green == nil || l.State != journal.Promoted && l.State != journal.RolledBack {
-			continue
-		}
-		now, err := f.Hub.Tip(f.Green)
-		if err != nil {
-			return err
-		}
-		switch {
-		case now.IsZero():
-			f.find(KindGreen, string(f.Green), "is gone, and the log says %s: put it back with git update-ref %s %s", l.Green.Short(), f.Green, *l.Green)
-		case *l.Green != now && *l.Green != tip:
-			f.find(KindGreen, string(f.Green), "stands at %s, and the log says %s: somebody moved it, and green waits; put it back with git update-ref %s %s", now.Short(), l.Green.Short(), f.Green, *l.Green)
-		}
-		return nil
+	made, err := green.Newest(f.Hub.Repo, now)
+	switch {
+	case err != nil || made.IsZero():
+		return err
+	case now.IsZero():
+		f.find(KindGreen, string(f.Green), "is gone, and the log says %s: put it back with git update-ref %s %s", made.Short(), f.Green, made)
+	case made != now && made != tip:
+		f.find(KindGreen, string(f.Green), "stands at %s, and the log says %s: somebody moved it, and green waits; put it back with git update-ref %s %s", now.Short(), made.Short(), f.Green, made)
 	}
 	return nil
 }
