@@ -119,7 +119,7 @@ func (l *Line) itself(c git.Commit) bool {
 }
 
 // compare finds which landings upstream's main has besides: the same entry or
-// head, landed by another hub, or all that one of them brings.
+// head, or the end of the same task, landed by another hub, or all that one of them brings.
 func (l *Line) compare(ctx context.Context) error {
 	if len(l.landings) == 0 {
 		return nil
@@ -128,13 +128,17 @@ func (l *Line) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	heads := map[string]bool{}
+	heads, ended := map[string]bool{}, map[string]bool{}
 	for _, h := range theirs {
 		c, err := l.Hub.Commit(h)
 		if err != nil {
 			return err
 		}
 		heads[h.Short()] = true
+		if how, ok := c.Trailers().Get("Handoff"); ok && how == "done" && c.Committer.Email == l.By.Email {
+			task, _ := c.Trailers().Get("Task")
+			ended[task] = true
+		}
 		if entry, ok := c.Trailers().Get(merge.ChangeKey); ok && c.Committer.Email == l.By.Email {
 			heads[entry[strings.LastIndexByte(entry, '@')+1:]] = true
 		}
@@ -152,7 +156,7 @@ func (l *Line) compare(ctx context.Context) error {
 		moved[path] = true
 	}
 	for i, one := range l.landings {
-		if l.landings[i].copied = heads[one.Head.Short()]; l.landings[i].copied {
+		if l.landings[i].copied = heads[one.Head.Short()] || one.Task != "" && ended[one.Task]; l.landings[i].copied {
 			continue
 		}
 		if slices.ContainsFunc(one.paths, func(path string) bool { return !moved[path] }) {
