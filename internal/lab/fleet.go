@@ -50,9 +50,6 @@ type FleetRun struct {
 	Starved   int     `json:"starved"` // workers that landed nothing
 }
 
-// setupAtOnce is how many workspaces are made side by side.
-const setupAtOnce = 4
-
 // Run measures both ways.
 func (f *Fleet) Run(ctx context.Context) (FleetReport, error) {
 	out := FleetReport{Workers: f.Workers}
@@ -104,7 +101,8 @@ func (f *Fleet) measure(ctx context.Context, name, setup, script string, land bo
 	if err != nil {
 		return run, err
 	}
-	if err := f.each(ctx, repo, place, round{setup, setupAtOnce, false, nil}); err != nil {
+	// One after the other: a git that adds a worktree reads those that others half made.
+	if err := f.each(ctx, repo, place, round{setup, 1, false, nil}); err != nil {
 		return run, fmt.Errorf("make workspaces: %w", err)
 	}
 	landing, stop := context.WithCancel(ctx)
