@@ -358,14 +358,14 @@ func TestTheUsersConfigurationHasNoEffect(t *testing.T) {
 
 func TestSecretsAreWithheld(t *testing.T) {
 	host := gittest.Host(t).With("OPENAI_API_KEY=sk-secret", "GITHUB_TOKEN=ghp-secret", "SSH_AUTH_SOCK=/tmp/secret", "GREENWARD_KEY=secret",
-		"GOPROXY=https://user:secret@proxy.example/go,direct", "https_proxy=http://proxy.example:3128", "LC_ALL=C.UTF-8", "AWS_SECRET_ACCESS_KEY=secret")
+		"GOPROXY=https://user:secret@modules.invalid/go,direct", "https_proxy=http://outer.invalid:3128", "LC_ALL=C.UTF-8", "AWS_SECRET_ACCESS_KEY=secret")
 	b := openBench(t, gittest.Bare(t), host)
 	b.runner.Caches = map[string]string{"GOCACHE": "/cache/go"}
 	o := b.only(t, b.commit(t, map[string]string{"a": "1"}), check("env", "env | sort; exit 1"))
 	if strings.Contains(o.Output, "secret") {
 		t.Errorf("a secret was passed:\n%s", o.Output)
 	}
-	for _, want := range []string{"LC_ALL=C.UTF-8", "GOCACHE=/cache/go", "https_proxy=http://proxy.example:3128", "PATH=", "HOME="} {
+	for _, want := range []string{"LC_ALL=C.UTF-8", "GOCACHE=/cache/go", "https_proxy=http://outer.invalid:3128", "PATH=", "HOME="} {
 		if !strings.Contains(o.Output, want) {
 			t.Errorf("%s is missing:\n%s", want, o.Output)
 		}
