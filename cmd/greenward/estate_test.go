@@ -68,7 +68,7 @@ func TestRepositoryRenamedAndMadePrivate(t *testing.T) {
 	gh.Hook(address+"/webhook", "s3cr3t")
 	home := serve.line(t, "serving acme/widgets from ")
 
-	land := func(topic string) {
+	land := func(topic string) (entry string) {
 		t.Helper()
 		gittest.Git(t, remote, "update-ref", "refs/heads/"+topic, "refs/heads/main")
 		head := gittest.Commit(t, remote, topic, topic, map[string]string{topic: "1\n"})
@@ -81,8 +81,9 @@ func TestRepositoryRenamedAndMadePrivate(t *testing.T) {
 			}
 			return len(list) == 1 && strings.Contains(list[0].Body, "landed as")
 		})
+		return fmt.Sprintf("\"pr-%d@", n)
 	}
-	land("one")
+	one := land("one")
 	issue := gh.Issue(alice, "a goal", "")
 	gh.Label(alice, issue, "greenward")
 	(&forge{T: t, release: func() {}}).until("why no run begins", func() bool {
@@ -103,9 +104,9 @@ func TestRepositoryRenamedAndMadePrivate(t *testing.T) {
 	if at := serve.line(t, "serving acme/gadgets from "); at != home {
 		t.Fatalf("the hub moved from %s to %s", home, at)
 	}
-	land("two")
+	two := land("two")
 	log := gittest.Git(t, home, "log", "--format=%B", "refs/greenward/log/queue")
-	if !strings.Contains(log, `"pr-1@`) || !strings.Contains(log, `"pr-3@`) {
+	if !strings.Contains(log, one) || !strings.Contains(log, two) {
 		t.Fatalf("the log lacks one of both: %s", log)
 	}
 	if url := strings.TrimSpace(gittest.Git(t, home, "config", "remote.origin.url")); !strings.HasSuffix(url, "/acme/gadgets.git") {
