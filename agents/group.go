@@ -1,6 +1,8 @@
 package agents
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"sync"
 )
@@ -11,6 +13,33 @@ import (
 type SyncGroup struct {
 	once  sync.Once
 	turns chan struct{}
+	lines sync.Pool // of *lines: what an event is written into, used again
+}
+
+// lines are events as a transcript has them.
+type lines struct {
+	buf bytes.Buffer
+	enc *json.Encoder
+}
+
+// keptLines is up to which size a buffer is used again: single messages may be huge.
+const keptLines = 64 << 10
+
+func (g *SyncGroup) lend() *lines {
+	if l, ok := g.lines.Get().(*lines); ok {
+		l.buf.Reset()
+		return l
+	}
+	l := &lines{}
+	l.enc = json.NewEncoder(&l.buf)
+	l.enc.SetEscapeHTML(false)
+	return l
+}
+
+func (g *SyncGroup) give(l *lines) {
+	if l.buf.Cap() <= keptLines {
+		g.lines.Put(l)
+	}
 }
 
 // syncersOf is how many files are synced at the same time. 300 writers had twice as

@@ -261,9 +261,9 @@ func (l *Loop) ask(ctx context.Context) (model.Reply, Cut, error) {
 		l.read, l.since = reply.Prompt, length(reply.Message)
 	}
 	zerolog.Ctx(ctx).Debug().Int("step", l.steps).Int64("tokens", l.spent.Total()).Dur("took", reply.Took).Msg("model replied")
-	return reply, "", errors.Join(
-		l.Transcript.Add(Event{Kind: EventMessage, Message: &reply.Message}),
-		l.Transcript.Add(Event{Kind: EventReply, Model: reply.Model, Usage: &reply.Usage, Took: reply.Took, Text: string(reply.Stop)}),
+	return reply, "", l.Transcript.Add(
+		Event{Kind: EventMessage, Message: &reply.Message},
+		Event{Kind: EventReply, Model: reply.Model, Usage: &reply.Usage, Took: reply.Took, Text: string(reply.Stop)},
 	)
 }
 

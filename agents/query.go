@@ -86,13 +86,13 @@ func (q Query) Transcripts(state string) ([]string, error) {
 // moment From on, and no further than To.
 func (q Query) Events(path string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		if err := q.scan(path, func(e Event) bool { return yield(e, nil) }); err != nil {
+		if err := q.events(path, func(e Event) bool { return yield(e, nil) }); err != nil {
 			yield(Event{}, fmt.Errorf("read transcript %q: %w", path, err))
 		}
 	}
 }
 
-func (q Query) scan(path string, take func(Event) bool) error {
+func (q Query) events(path string, take func(Event) bool) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -102,8 +102,13 @@ func (q Query) scan(path string, take func(Event) bool) error {
 	if err != nil {
 		return err
 	}
+	return q.scan(f, from, take)
+}
+
+// scan gives what a query picks from an offset on, where a line begins.
+func (q Query) scan(f *os.File, from int64, take func(Event) bool) error {
 	in := bufio.NewReaderSize(io.NewSectionReader(f, from, 1<<62), 64<<10)
-	task, err := taskAt(path, from)
+	task, err := taskAt(f, from)
 	if err != nil {
 		return err
 	}
@@ -155,18 +160,121 @@ func (q Query) picks(e Event) bool {
 }
 
 // taskAt is the task that an agent had at an offset of its transcript.
-func taskAt(path string, offset int64) (string, error) {
-	lines, err := lastEpisodeBefore(path, offset)
-	if err != nil || len(lines) == 0 {
-		return "", err
+func taskAt(f *os.File, offset int64) (string, error) {
+	const block = 32 << 10
+	data := make([]byte, block)
+	for end := offset; end > 0; {
+		from := max(0, end-block)
+		n, err := f.ReadAt(data[:end-from], from)
+		if err != nil {
+			return "", ignoreEOF(err)
+		}
+		part := data[:n]
+		for {
+			at := lastIndex(part, startMark)
+			if at < 0 {
+				break
+			}
+			if e, ok, err := eventAround(f, from+int64(at), offset); err != nil || ok {
+				return e.Task, err
+			}
+			part = part[:at] // torn, or no more than a text
+		}
+		if from == 0 {
+			break
+		}
+		end = from + int64(len(startMark)) - 1 // the mark may lie across
 	}
-	line, _, _ := bytes.Cut(lines, []byte("\n"))
-	var e Event
-	if json.Unmarshal(line, &e) != nil {
-		return "", nil //nolint:nilerr // a torn line names no task
-	}
-	return e.Task, nil
+	return "", nil
 }
+
+// lastIndex is bytes.LastIndex, by the much faster way forwards.
+func lastIndex(data []byte, mark string) int {
+	last := -1
+	for from := 0; ; {
+		at := bytes.Index(data[from:], []byte(mark))
+		if at < 0 {
+			return last
+		}
+		last = from + at
+		from = last + 1
+	}
+}
+
+// eventAround is the start of an episode whose mark stands at an offset of a file, on
+// a line that ends before end.
+func eventAround(f *os.File, offset, end int64) (e Event, ok bool, err error) {
+	from := max(0, offset-maxHead)
+	head := make([]byte, offset-from)
+	if _, err := f.ReadAt(head, from); err != nil {
+		return e, false, ignoreEOF(err)
+	}
+	feed := bytes.LastIndexByte(head, '\n')
+	if feed < 0 && from > 0 {
+		return e, false, nil
+	}
+	from += int64(feed + 1)
+	line, err := bufio.NewReader(io.NewSectionReader(f, from, end-from)).ReadBytes('\n')
+	if err != nil {
+		return e, false, ignoreEOF(err)
+	}
+	return e, json.Unmarshal(line, &e) == nil && e.Kind == EventStart, nil
+}
+
+// maxHead is more than what stands before the kind of an event: its time and its agent.
+const maxHead = 1 << 10
+
+// Newest gives the last events of a transcript that a query picks, n at most, in order.
+// It reads back from the end, or from the moment To, no further than it needs.
+func (q Query) Newest(path string, n int) ([]Event, error) {
+	found, err := q.newest(path, n)
+	if err != nil {
+		return nil, fmt.Errorf("read transcript %q: %w", path, err)
+	}
+	return found, nil
+}
+
+func (q Query) newest(path string, n int) ([]Event, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it is only read
+	first, err := seek(f, q.From)
+	if err != nil {
+		return nil, err
+	}
+	end, err := f.Seek(0, io.SeekEnd)
+	if err == nil && !q.To.IsZero() {
+		end, err = seek(f, q.To.Add(1))
+	}
+	if err != nil || end <= first {
+		return nil, err
+	}
+	for size := min(int64(n), 1<<30)*usualLine + 4<<10; ; size *= 4 {
+		from := first
+		if end-size > first {
+			start, _, ok, err := lineFrom(f, end-size, end)
+			if err != nil {
+				return nil, err
+			}
+			if !ok { // one very long line
+				continue
+			}
+			from = start
+		}
+		var found []Event
+		if err := q.scan(f, from, func(e Event) bool { found = append(found, e); return true }); err != nil {
+			return nil, err
+		}
+		if len(found) >= n || from == first {
+			return found[max(0, len(found)-n):], nil
+		}
+	}
+}
+
+// usualLine is about how many bytes an event is on disk.
+const usualLine = 256
 
 // seek is the offset of the first line that is not before a moment.
 func seek(f *os.File, from time.Time) (int64, error) {

@@ -95,7 +95,52 @@ func TestQueryIsTheNaiveOne(t *testing.T) {
 		if strings.Join(got, "") != strings.Join(want, "") {
 			t.Errorf("query %+v\n%s\nwant\n%s", q, got, want)
 		}
+		most := rapid.IntRange(1, 12).Draw(t, "most")
+		newest, err := q.Newest(path, most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want = nil, want[max(0, len(want)-most):]
+		for _, e := range newest {
+			got = append(got, fmt.Sprintln(e.At, e.Kind, e.Task, len(e.Text)))
+		}
+		if strings.Join(got, "") != strings.Join(want, "") {
+			t.Errorf("newest %d of %+v\n%s\nwant\n%s", most, q, got, want)
+		}
 	})
+}
+
+// The task of an agent at a moment is that of its last start before, however far back
+// that is and wherever it lies among the blocks that are read; what only looks like a
+// start is none.
+func TestTheTaskAtAMomentIsThatOfTheLastStart(t *testing.T) {
+	for _, pad := range []int{0, 100, 32<<10 - 300, 32<<10 - 100, 32<<10 - 60, 200 << 10} {
+		state := t.TempDir()
+		tr, err := OpenTranscript(TranscriptInput{State: state, Run: "run", Agent: "w", Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		looks := Event{Kind: EventCall, Tool: "x", Args: []byte(`{"a":1,"kind":"start","task":"run/none"}`), Text: `,"kind":"start",`}
+		for _, e := range []Event{
+			{Kind: EventStart, Task: "run/old"},
+			{Kind: EventStart, Task: "run/new"},
+			looks,
+			{Kind: EventNote, Text: strings.Repeat("x", pad)},
+			looks,
+			{Kind: EventNote, Text: "asked"},
+		} {
+			if err := tr.Add(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tr.Close(); err != nil {
+			t.Fatal(err)
+		}
+		list, err := Query{Text: "asked"}.Newest(TranscriptPath(state, "run", "w"), 1)
+		if err != nil || len(list) != 1 || list[0].Task != "run/new" {
+			t.Errorf("after %d bytes: %+v, %v; want an event of run/new", pad, list, err)
+		}
+	}
 }
 
 // Each of many writers, more than sync at a time, has its own file synced, and

@@ -94,10 +94,7 @@ const startMark = `,"kind":"` + EventStart + `",`
 
 // lastEpisode is the end of a transcript from its last start on. It reads from
 // the end, for a transcript holds all that an agent ever did.
-func lastEpisode(path string) ([]byte, error) { return lastEpisodeBefore(path, 1<<62) }
-
-// lastEpisodeBefore is the same for the part of the file before an offset.
-func lastEpisodeBefore(path string, end int64) ([]byte, error) {
+func lastEpisode(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -110,14 +107,13 @@ func lastEpisodeBefore(path string, end int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	end = min(end, info.Size())
 	for size := int64(256 << 10); ; size *= 4 {
-		from := max(0, end-size)
-		data, err := io.ReadAll(io.NewSectionReader(f, from, end-from))
+		from := max(0, info.Size()-size)
+		data, err := io.ReadAll(io.NewSectionReader(f, from, info.Size()-from))
 		if err != nil {
 			return nil, err
 		}
-		if at := bytes.LastIndex(data, []byte(startMark)); at >= 0 {
+		if at := lastIndex(data, startMark); at >= 0 {
 			if line := bytes.LastIndexByte(data[:at], '\n') + 1; line > 0 || from == 0 {
 				return data[line:], nil
 			}

@@ -56,7 +56,7 @@ type Transcript struct {
 	agent  string
 	path   string
 	now    func() time.Time
-	redact func(string) string
+	redact func([]byte) []byte
 	group  *SyncGroup
 
 	mu   sync.Mutex
@@ -94,7 +94,7 @@ func OpenTranscript(in TranscriptInput) (*Transcript, error) {
 	if err := closeLine(file); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the transcript of %s: %w", in.Agent, err), file.Close())
 	}
-	t := &Transcript{agent: in.Agent, path: path, now: in.Now, redact: model.Redactor(in.Secrets...), group: in.Group, file: file}
+	t := &Transcript{agent: in.Agent, path: path, now: in.Now, redact: model.ByteRedactor(in.Secrets...), group: in.Group, file: file}
 	if t.group == nil {
 		t.group = &SyncGroup{}
 	}
@@ -120,24 +120,25 @@ func closeLine(file *os.File) error {
 	return err
 }
 
-// Add writes one event in one write, stamped with time and agent.
-func (t *Transcript) Add(e Event) error {
+// Add writes events in one write, stamped with time and agent.
+func (t *Transcript) Add(events ...Event) error {
 	if t == nil {
 		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e.At, e.Agent = t.now().UTC(), t.agent; e.At.Before(t.last) {
-		e.At = t.last
+	lines := t.group.lend()
+	defer t.group.give(lines)
+	for _, e := range events {
+		if e.At, e.Agent = t.now().UTC(), t.agent; e.At.Before(t.last) {
+			e.At = t.last
+		}
+		t.last = e.At
+		if err := lines.enc.Encode(e); err != nil {
+			return fmt.Errorf("write the transcript of %s: %w", t.agent, err)
+		}
 	}
-	t.last = e.At
-	var line bytes.Buffer
-	enc := json.NewEncoder(&line)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil {
-		return fmt.Errorf("write the transcript of %s: %w", t.agent, err)
-	}
-	if _, err := io.WriteString(t.file, t.redact(line.String())); err != nil {
+	if _, err := t.file.Write(t.redact(lines.buf.Bytes())); err != nil {
 		return fmt.Errorf("write the transcript of %s: %w", t.agent, err)
 	}
 	return nil

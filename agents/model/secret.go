@@ -47,25 +47,6 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // knows.
 func (s Secret) Redact(text string) string { return Redactor(s)(text) }
 
-// Redactor replaces keys by dots: plain, as JSON has them within a string, in
-// base64 at any place of a longer text, in hexadecimal and URL-encoded. It is
-// safe for concurrent use.
-func Redactor(secrets ...Secret) func(text string) string {
-	var pairs []string
-	for _, s := range secrets {
-		if s.Empty() {
-			continue
-		}
-		for _, form := range s.forms() {
-			pairs = append(pairs, form, dots)
-		}
-	}
-	if len(pairs) == 0 {
-		return func(text string) string { return text }
-	}
-	return strings.NewReplacer(pairs...).Replace
-}
-
 // minEncoded is the length of a key below which parts of its encodings would be
 // found in anything.
 const minEncoded = 8

@@ -133,17 +133,13 @@ func (a *app) log(ctx context.Context, o logOptions) error {
 		}
 		return usagef("no agent of that name has a transcript on this host; they lie in %s", filepath.Join(hub.State(), "runs"))
 	}
-	for _, file := range files {
-		run := filepath.Base(filepath.Dir(file))
-		for e, err := range o.query.Events(file) {
-			if err != nil {
-				return err
-			}
-			events = append(events, eventLine{run, e})
-			if o.most > 0 && len(events) > 4*o.most+1000 { // the newest are kept
-				events = newest(events, o.most)
-			}
-		}
+	if o.most > 0 {
+		events, err = newestOf(files, o.query, o.most, events)
+	} else {
+		events, err = allOf(files, o.query, events)
+	}
+	if err != nil {
+		return err
 	}
 	if events = newest(events, o.most); len(events) == 0 {
 		a.note("greenward: no event fits")
@@ -155,6 +151,40 @@ func (a *app) log(ctx context.Context, o logOptions) error {
 	}
 	return nil
 }
+
+// newestOf adds the newest of what a query picks of some transcripts, and reads of
+// each no further back than one of the newest so far.
+func newestOf(files []string, q agents.Query, most int, events []eventLine) ([]eventLine, error) {
+	for _, file := range files {
+		if events = newest(events, most); len(events) == most && events[0].At.After(q.From) {
+			q.From = events[0].At
+		}
+		list, err := q.Newest(file, most)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range list {
+			events = append(events, eventLine{runOf(file), e})
+		}
+	}
+	return events, nil
+}
+
+// allOf adds all that a query picks of some transcripts.
+func allOf(files []string, q agents.Query, events []eventLine) ([]eventLine, error) {
+	for _, file := range files {
+		for e, err := range q.Events(file) {
+			if err != nil {
+				return nil, err
+			}
+			events = append(events, eventLine{runOf(file), e})
+		}
+	}
+	return events, nil
+}
+
+// runOf is the run whose transcript a file is.
+func runOf(file string) string { return filepath.Base(filepath.Dir(file)) }
 
 // newest sorts events by time and keeps the last so many; 0: all.
 func newest(events []eventLine, most int) []eventLine {
