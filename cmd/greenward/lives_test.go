@@ -17,14 +17,14 @@ import (
 // open for it to plan on. A plan takes 200 tasks.
 const perCall, calls, maxOpen = 50, 4, 400
 
-// livesScript has a planner write so many tasks, plan after plan while workers are at
-// it, and workers do them.
-func livesScript(n int) modeltest.Func {
+// livesScript has a planner write as many tasks as are wanted, plan after plan while
+// workers are at it, and workers do them.
+func livesScript(wanted func() int, work modeltest.Func) modeltest.Func {
 	return func(r modeltest.Request) modeltest.Reply {
 		if !r.Offers("create_tasks") {
-			return killScript(r)
+			return work(r)
 		}
-		told, at, open := r.FirstUser(), 0, 0
+		n, told, at, open := wanted(), r.FirstUser(), 0, 0
 		if _, rest, found := strings.Cut(told, "planned up to "); found {
 			fmt.Sscanf(rest, "%d", &at)
 		}
@@ -59,7 +59,7 @@ func TestS2ManyLivesInOneRun(t *testing.T) {
 	if n, err := strconv.Atoi(flag.Arg(0)); err == nil {
 		lives, workers = n, 300
 	}
-	p := newKillPlaceWith(t, livesScript(lives))
+	p := newKillPlaceWith(t, livesScript(func() int { return lives }, killScript))
 	gittest.Commit(t, p.hub, "main", "no checks", map[string]string{".greenward.yml": "checks: none\nagents: {model: scripted}\n"})
 	began := time.Now()
 	result, out := p.within(time.Hour, "run", "--workers", strconv.Itoa(workers), killGoal)
@@ -67,21 +67,30 @@ func TestS2ManyLivesInOneRun(t *testing.T) {
 		t.Fatalf("run: %v\n%s", result, out)
 	}
 	took := time.Since(began)
+	done := p.nothingLost(lives)
+	t.Logf("%d lives of %d workers in %s: %.0f landings an hour", done, workers, took.Round(time.Second), float64(done)/took.Hours())
+}
+
+// nothingLost holds that each task was handed off once and left its file, and that
+// nothing is open, waiting or claimed. It gives how many there were, without the goal.
+// want is how many there had to be.
+func (p *killPlace) nothingLost(want int) int {
+	t := p.T
+	t.Helper()
 	done := map[string]int{}
 	for task := range strings.FieldsSeq(gittest.Git(t, p.hub, "log", "main", "--format=%(trailers:key=Task,valueonly)")) {
 		done[task]++
 	}
-	t.Logf("%d lives of %d workers in %s: %.0f landings an hour", len(done)-1, workers, took.Round(time.Second), float64(len(done)-1)/took.Hours())
-	if len(done) != lives+1 { // and the goal
-		t.Errorf("%d tasks were handed off, want %d", len(done), lives+1)
+	if len(done) != want+1 { // and the goal
+		t.Errorf("%d tasks were handed off, want %d", len(done), want+1)
 	}
 	for task, n := range done {
 		if n != 1 {
 			t.Errorf("%s was handed off %d times", task, n)
 		}
 	}
-	if files := strings.Fields(gittest.Git(t, p.hub, "ls-tree", "--name-only", "main", "out/")); len(files) != lives {
-		t.Errorf("%d files, want %d", len(files), lives)
+	if files := strings.Fields(gittest.Git(t, p.hub, "ls-tree", "--name-only", "main", "out/")); len(files) != want {
+		t.Errorf("%d files, want %d", len(files), want)
 	}
 	if left := gittest.Git(t, p.hub, "ls-tree", "-r", "--name-only", "main", "tasks/") + gittest.Git(t, p.hub, "for-each-ref", "refs/heads/queue/", "refs/greenward/claims/"); left != "" {
 		t.Errorf("left: %s", left)
@@ -89,6 +98,7 @@ func TestS2ManyLivesInOneRun(t *testing.T) {
 	if result, out := p.command("fsck"); !result.OK() {
 		t.Errorf("fsck: %s", out)
 	}
+	return len(done) - 1
 }
 
 // A run whose workers only ever report that they are blocked ends, and says so,
