@@ -124,6 +124,13 @@ type Episode struct {
 	Settled    bool // it only settled a plan of an earlier life
 }
 
+// Barren reports whether the conversation was cut before it decided anything: what
+// woke the planner is still to be answered.
+func (e Episode) Barren() bool {
+	return e.Cut != "" && !e.Finished && !e.Understood && e.Findings == "" && e.Entry == "" &&
+		len(e.Created)+len(e.Spawned)+len(e.Withdrawn) == 0
+}
+
 // Wake is what the caller adds to an episode.
 type Wake struct {
 	Claim Claim    // required: the planner's own claim, renewed by the caller

@@ -29,7 +29,7 @@ const (
 
 // Bounds of planners that get nowhere.
 const (
-	maxTrouble   = 5  // episodes in a row that ended in an error, or with a plan that was refused
+	maxTrouble   = 5  // episodes in a row that ended in an error, decided nothing, or made a plan that was refused
 	maxFruitless = 20 // hand-offs in a row, all blocked or failed
 	maxStale     = 4  // times that the root was woken for nothing but the time that passed
 	planSlots    = 8  // conversations of planners at once
@@ -364,15 +364,9 @@ func (t *tree) settle(ctx context.Context, end episodeEnd) error {
 		if fatal(end.err) {
 			return end.err
 		}
-		if n.trouble++; n.trouble >= maxTrouble && n.path == t.run {
-			return fmt.Errorf("%d times in a row: %w", n.trouble, end.err)
-		}
-		if errors.Is(end.err, agents.ErrBudget) || n.trouble >= maxTrouble {
-			n.giveUp = git.OneLine(end.err.Error()) // one slice fails, the rest goes on
-		}
-		zerolog.Ctx(ctx).Warn().Err(end.err).Str("task", n.path).Int("try", n.trouble).Msg("planner stumbled")
-		n.next = n.last.Add(time.Duration(n.trouble) * planEvery)
-		return nil
+		return t.stumbled(ctx, n, end.err)
+	case end.episode.Barren():
+		return t.stumbled(ctx, n, fmt.Errorf("plan %s: nothing was decided: %s; look at it with greenward replay %s", n.path, end.episode.Cut, n.planner.Agent))
 	case end.episode.Refused != "":
 		if n.trouble++; n.trouble >= maxTrouble {
 			return fmt.Errorf("plan %s: the queue refused %d plans in a row: %s", n.path, n.trouble, end.episode.Refused)
@@ -392,5 +386,19 @@ func (t *tree) settle(ctx context.Context, end episodeEnd) error {
 	if t.OnPlan != nil {
 		t.OnPlan(e)
 	}
+	return nil
+}
+
+// stumbled takes an episode that came to nothing: the planner is asked again, ever
+// more seldom, and not for ever. One slice fails, the rest goes on.
+func (t *tree) stumbled(ctx context.Context, n *node, why error) error {
+	if n.trouble++; n.trouble >= maxTrouble && n.path == t.run {
+		return fmt.Errorf("%d times in a row: %w", n.trouble, why)
+	}
+	if errors.Is(why, agents.ErrBudget) || n.trouble >= maxTrouble {
+		n.giveUp = git.OneLine(why.Error())
+	}
+	zerolog.Ctx(ctx).Warn().Err(why).Str("task", n.path).Int("try", n.trouble).Msg("planner stumbled")
+	n.next = n.last.Add(planEvery << n.trouble)
 	return nil
 }

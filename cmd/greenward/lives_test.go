@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,6 +134,30 @@ func TestS84AFutileRunEndsHonestly(t *testing.T) {
 	}
 	if gittest.Git(t, p.hub, "ls-tree", "--name-only", "main", "tasks/"+workflows.Slug(killGoal)+"/GOAL.md") == "" {
 		t.Error("the goal is gone")
+	}
+}
+
+// A planner that only talks is asked again a few times, ever more seldom; then the run
+// ends and says why, with its goal open.
+func TestS42APlannerThatOnlyTalksEndsTheRun(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	p := newKillPlaceWith(t, func(modeltest.Request) modeltest.Reply {
+		asked.Add(1)
+		return modeltest.Say("I would first think about it.")
+	})
+	result, out := p.within(5*time.Minute, "run", killGoal)
+	if result.OK() || !strings.Contains(out, "5 times in a row") || !strings.Contains(out, "answers without tool calls") || !strings.Contains(out, "greenward replay planner") {
+		t.Errorf("run: %v\n%s", result, out)
+	}
+	if n := asked.Load(); n != 5*3 {
+		t.Errorf("the model was asked %d times, want 5 conversations of 3 answers", n)
+	}
+	if gittest.Git(t, p.hub, "ls-tree", "--name-only", "main", "tasks/"+workflows.Slug(killGoal)+"/GOAL.md") == "" {
+		t.Error("the goal is gone")
+	}
+	if result, out := p.command("top"); !result.OK() || !strings.Contains(out, "answers without tool calls") {
+		t.Errorf("top: %s", out)
 	}
 }
 
