@@ -19,6 +19,7 @@ import (
 type AuditReport struct {
 	Commits    int        `json:"commits"`   // commits of main that were recomputed
 	Unchecked  int        `json:"unchecked"` // commits of others whose inputs nothing records
+	Missing    int        `json:"missing"`   // commits that the queue landed, and whose submitted heads are not here
 	Mismatches []Mismatch `json:"mismatches"`
 }
 
@@ -40,7 +41,14 @@ func Audit(ctx context.Context, hub *git.Hub, from, to git.Hash) (AuditReport, e
 			return AuditReport{}, fmt.Errorf("audit: %w", err)
 		}
 	}
-	return AuditRange(ctx, hub.Repo, from, to)
+	return AuditRange(ctx, AuditInput{Repo: hub.Repo, From: from, To: to})
+}
+
+// AuditInput is what to audit.
+type AuditInput struct {
+	Repo     *git.Repo   // required: holds the commits; the trees that are made go there too
+	From, To git.Hash    // To is required; From zero: all of it
+	Records  []*git.Repo // whose logs of the queue and pull requests tell what was landed; none: Repo
 }
 
 // AuditRange recomputes the trees of a first-parent history, of any repository.
@@ -49,9 +57,12 @@ func Audit(ctx context.Context, hub *git.Hub, from, to git.Hash) (AuditReport, e
 // its pull request. It shares no code with the landing: no shortcut, no commit
 // writer, and it trusts no tree that it did not make itself. Commits whose inputs
 // are not recorded are searched for what they undo in passing.
-func AuditRange(ctx context.Context, repo *git.Repo, from, to git.Hash) (AuditReport, error) {
-	out := AuditReport{Mismatches: []Mismatch{}}
-	list, err := repo.RawLog(ctx, from, to)
+func AuditRange(ctx context.Context, in AuditInput) (AuditReport, error) {
+	out, repo := AuditReport{Mismatches: []Mismatch{}}, in.Repo
+	if len(in.Records) == 0 {
+		in.Records = []*git.Repo{repo}
+	}
+	list, err := repo.RawLog(ctx, in.From, in.To)
 	if err != nil {
 		return out, fmt.Errorf("audit: %w", err)
 	}
@@ -59,33 +70,31 @@ func AuditRange(ctx context.Context, repo *git.Repo, from, to git.Hash) (AuditRe
 	for i, c := range list {
 		at[c.Hash] = i
 	}
-	log, err := journal.LoadQueue(repo)
-	if err != nil {
-		return out, err
-	}
 	var tasks []func(context.Context) (AuditReport, error)
 	ours := map[git.Hash]bool{}
-	for _, d := range log.All() {
-		newest, _ := log.Find(d.Entry)
-		if d.State != journal.Landed || newest.State != journal.Landed || d.Landed == nil || d.Onto == nil {
-			continue
+	for _, record := range in.Records {
+		log, err := journal.LoadQueue(record)
+		if err != nil {
+			return out, err
 		}
-		last, in := at[*d.Landed]
-		if !in {
-			continue
-		}
-		for i := last; i < len(list) && list[i].Hash != *d.Onto; i++ {
-			ours[list[i].Hash] = true
-		}
-		tasks = append(tasks, func(ctx context.Context) (AuditReport, error) {
-			a := auditor{hub: repo, d: d}
-			if err := a.run(ctx); err != nil {
-				return a.out, fmt.Errorf("audit %s: %w", d.Entry, err)
+		for last, c := range list {
+			d, ok := log.ByLanded(c.Hash) // whichever hub it was
+			if !ok || d.State != journal.Landed || d.Onto == nil || ours[c.Hash] {
+				continue
 			}
-			return a.out, nil
-		})
+			for i := last; i < len(list) && list[i].Hash != *d.Onto; i++ {
+				ours[list[i].Hash] = true
+			}
+			tasks = append(tasks, func(ctx context.Context) (AuditReport, error) {
+				a := auditor{hub: repo, d: d}
+				if err := a.run(ctx); err != nil {
+					return a.out, fmt.Errorf("audit %s: %w", d.Entry, err)
+				}
+				return a.out, nil
+			})
+		}
 	}
-	others, err := foreign(repo, list, ours)
+	others, err := foreign(in, list, ours)
 	if err != nil {
 		return out, err
 	}
@@ -106,6 +115,7 @@ func gather(ctx context.Context, tasks []func(context.Context) (AuditReport, err
 			defer mu.Unlock()
 			out.Commits += one.Commits
 			out.Unchecked += one.Unchecked
+			out.Missing += one.Missing
 			out.Mismatches = append(out.Mismatches, one.Mismatches...)
 			return err
 		})
@@ -136,7 +146,7 @@ func (a *auditor) run(ctx context.Context) error {
 		a.mismatch(last.Hash, merge.ChangeKey+": "+a.d.Entry, merge.ChangeKey+": "+entry)
 	}
 	if _, err := a.hub.Commit(a.d.Head); errors.Is(err, git.ErrNotFound) {
-		a.out.Unchecked += len(landed) // another hub landed it, and what was asked for is not here
+		a.out.Missing += len(landed) // another hub landed it, and what was asked for is not here
 		return nil
 	}
 	want, err := a.recompute(ctx)

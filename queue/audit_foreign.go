@@ -16,15 +16,17 @@ const auditWindow = 200
 
 // foreign makes the recomputations of what others put on main: merges, squashes
 // of pull requests whose heads are here, and commits that nothing tells of.
-func foreign(repo *git.Repo, list []git.RawCommit, ours map[git.Hash]bool) ([]func(context.Context) (AuditReport, error), error) {
-	refs, err := repo.Refs("refs/pull/")
-	if err != nil {
-		return nil, fmt.Errorf("list pull requests: %w", err)
-	}
+func foreign(in AuditInput, list []git.RawCommit, ours map[git.Hash]bool) ([]func(context.Context) (AuditReport, error), error) {
 	pulls := map[string]git.Hash{}
-	for _, r := range refs {
-		if number, ok := strings.CutSuffix(strings.TrimPrefix(string(r.Ref), "refs/pull/"), "/head"); ok {
-			pulls[number] = r.Hash
+	for _, record := range in.Records {
+		refs, err := record.Refs("refs/pull/")
+		if err != nil {
+			return nil, fmt.Errorf("list pull requests: %w", err)
+		}
+		for _, r := range refs {
+			if number, ok := strings.CutSuffix(strings.TrimPrefix(string(r.Ref), "refs/pull/"), "/head"); ok {
+				pulls[number] = r.Hash
+			}
 		}
 	}
 	numbered := regexp.MustCompile(`\(#([0-9]+)\)$`)
@@ -33,7 +35,7 @@ func foreign(repo *git.Repo, list []git.RawCommit, ours map[git.Hash]bool) ([]fu
 		if ours[c.Hash] {
 			continue
 		}
-		a := foreignAuditor{repo: repo, commit: c}
+		a := foreignAuditor{repo: in.Repo, commit: c}
 		if m := numbered.FindStringSubmatch(c.Subject); m != nil && len(c.Parents) == 1 {
 			a.pull = pulls[m[1]]
 		}
@@ -80,7 +82,7 @@ func (a *foreignAuditor) run(ctx context.Context, before []git.RawCommit) error 
 	if err != nil {
 		return err
 	}
-	if saysThatItUndoes(c) {
+	if saysThatItUndoes(c) || len(undone) == 1 && saysThatItRemoves(c) {
 		return nil
 	}
 	short := make([]string, len(undone))
@@ -186,4 +188,10 @@ func undoneInPassing(c git.RawCommit, before []git.RawCommit) (undone []git.Hash
 func saysThatItUndoes(c git.Commit) bool {
 	t := c.Trailers()
 	return len(t.All("Reverts"))+len(t.All("Handoff-Deviation")) > 0 || regexp.MustCompile(`(?im)^(this )?(revert|reapply|roll ?back|back out|undo)`).MatchString(c.Message)
+}
+
+// saysThatItRemoves reports whether a commit is about taking something out. A tree
+// from a stale copy may be called so too, but it rarely undoes one commit alone.
+func saysThatItRemoves(c git.Commit) bool {
+	return regexp.MustCompile(`(?i)^([\w/.-]+: )?(remove|drop|delete)s? `).MatchString(c.Message)
 }

@@ -18,6 +18,7 @@ import (
 	"greenward/internal/merge"
 	"greenward/internal/verify"
 	"greenward/queue/gate"
+	"greenward/queue/heads"
 )
 
 // Judge gives a verdict on a tree; verify.Runner does.
@@ -260,8 +261,8 @@ func (l *Lander) Tend(ctx context.Context) {
 	}
 }
 
-// Maintain packs the hub where that is due, and lets go of heads that were kept
-// long enough. Landings may go on beside it.
+// Maintain packs the hub where that is due, keeps the heads of what landed, and lets
+// go of ejected ones that were kept long enough. Landings may go on beside it.
 func (l *Lander) Maintain(ctx context.Context, expire bool) error {
 	if expire {
 		n, err := Expire(ctx, l.Hub, l.Now())
@@ -271,6 +272,9 @@ func (l *Lander) Maintain(ctx context.Context, expire bool) error {
 		if n > 0 {
 			zerolog.Ctx(ctx).Info().Int("heads", n).Msg("ejected heads let go")
 		}
+	}
+	if err := heads.Keep(ctx, l.Hub.Repo, Committer(l.Now())); err != nil {
+		return err
 	}
 	done, err := l.Hub.Maintain(ctx)
 	if err != nil || !done {

@@ -49,7 +49,7 @@ func (a *Auditor) Once(ctx context.Context) (queue.AuditReport, error) {
 	}
 	var report queue.AuditReport
 	if !a.from.IsZero() {
-		if report, err = queue.AuditRange(ctx, a.Hub.Repo, a.from, tip); err != nil {
+		if report, err = queue.AuditRange(ctx, queue.AuditInput{Repo: a.Hub.Repo, From: a.from, To: tip}); err != nil {
 			return report, fmt.Errorf("audit %s..%s: %w", a.from.Short(), tip.Short(), err)
 		}
 	}

@@ -249,7 +249,7 @@ func (x *Exchange) giveRemote(ctx context.Context, all bool) ([]git.Ref, error) 
 		return skipped, err
 	}
 	x.rested = x.Now()
-	return skipped, x.gone(ctx, rest)
+	return skipped, errors.Join(x.gone(ctx, rest), x.giveHeads(ctx))
 }
 
 // gone notes that upstream has the ended branches no more, so that one which comes

@@ -2,13 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
+	"fmt"
 	"io"
-	"slices"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"greenward/internal/git"
 	"greenward/queue"
+	"greenward/queue/heads"
+	"greenward/workflows"
 )
 
 func auditCommand() command {
@@ -27,73 +32,153 @@ func auditCommand() command {
 	}
 }
 
-func (a *app) audit(ctx context.Context, span string) error {
+func (a *app) audit(ctx context.Context, span string) (err error) {
 	p, err := a.open(ctx, false)
 	if err != nil {
 		return err
 	}
-	repo, from, to, err := p.span(ctx, span)
-	if err != nil {
+	if log, err := p.hub.Tip(git.QueueLog); err != nil {
 		return err
-	}
-	report, err := queue.AuditRange(ctx, repo, from, to)
-	if err != nil {
-		return err
-	}
-	if err := a.print(report, func(w io.Writer) {
-		for _, m := range report.Mismatches {
-			line(w, "mismatch %s", m.Commit)
-			line(w, "  expected %s", m.Expected)
-			line(w, "  actual   %s", m.Actual)
+	} else if !log.IsZero() || p.hub.Clone() != nil { // else a repository that greenward has nothing to do with
+		if p, err = a.withHeads(ctx); err != nil {
+			return err
 		}
-		line(w, "%d commits recomputed, %d mismatches; %d of others, whose inputs nothing records, searched for what they undo", report.Commits, len(report.Mismatches), report.Unchecked)
-	}); err != nil {
+	}
+	in, err := p.span(ctx, span)
+	if err != nil {
 		return err
 	}
-	if len(report.Mismatches) > 0 {
+	if in.Repo == nil {
+		leave, borrowErr := in.borrow(ctx)
+		defer func() { err = errors.Join(err, leave()) }()
+		if borrowErr != nil {
+			return borrowErr
+		}
+	}
+	if !in.From.IsZero() && in.From != in.To {
+		turned, err := in.Repo.IsAncestor(ctx, in.To, in.From)
+		if err != nil {
+			return err
+		}
+		if turned {
+			return usagef("audit: %q holds no commit: the older end comes first", span)
+		}
+	}
+	report, err := queue.AuditRange(ctx, in.AuditInput)
+	if err != nil {
+		return err
+	}
+	if err := a.print(report, func(w io.Writer) { showAudit(w, report) }); err != nil {
+		return err
+	}
+	if len(report.Mismatches) > 0 || report.Missing > 0 {
 		return errNo
 	}
 	return nil
 }
 
+func showAudit(w io.Writer, r queue.AuditReport) {
+	for _, m := range r.Mismatches {
+		line(w, "mismatch %s", m.Commit)
+		line(w, "  expected %s", m.Expected)
+		line(w, "  actual   %s", m.Actual)
+	}
+	if r.Missing > 0 {
+		line(w, "%s could NOT be recomputed: the queue landed them, but what was submitted is neither here nor at the remote under %s; greenward land on the hub that landed them pushes it",
+			many(r.Missing, "commit"), heads.Ref)
+	}
+	line(w, "%d commits recomputed, %d mismatches; %d of others, whose inputs nothing records, searched for what they undo", r.Commits, len(r.Mismatches), r.Unchecked)
+}
+
+// withHeads is a current place that also has what was submitted to other hubs of the
+// remote, as far as that answers.
+func (a *app) withHeads(ctx context.Context) (*place, error) {
+	p, err := a.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x := &workflows.Exchange{Hub: p.hub, Main: p.main, Green: p.green, Now: a.now}
+	if err := x.TakeHeads(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		a.note("greenward: what was submitted to other hubs of %s is not known: %v", p.hub.Upstream(), err)
+	}
+	return p, nil
+}
+
+// auditSpan is what to audit; without a Repo the commits are the clone's own.
+type auditSpan struct {
+	queue.AuditInput
+}
+
+// borrow makes a repository that has the objects of all that are asked, so that
+// nothing is written into a clone; leave removes it.
+func (s *auditSpan) borrow(ctx context.Context) (leave func() error, err error) {
+	dir, err := os.MkdirTemp("", "greenward-audit-")
+	leave = func() error { return os.RemoveAll(dir) }
+	if err != nil {
+		return leave, fmt.Errorf("make a place to audit in: %w", err)
+	}
+	repo, err := git.InitBare(ctx, filepath.Join(dir, "scratch.git"), s.Records[0].Host())
+	if err != nil {
+		return leave, fmt.Errorf("make a place to audit in: %w", err)
+	}
+	var all strings.Builder
+	for _, record := range s.Records {
+		objects, err := record.Objects(ctx)
+		if err != nil {
+			return leave, fmt.Errorf("make a place to audit in: %w", err)
+		}
+		line(&all, "%s", objects)
+	}
+	if err := os.WriteFile(filepath.Join(repo.Dir(), "objects", "info", "alternates"), []byte(all.String()), 0o600); err != nil {
+		return leave, fmt.Errorf("make a place to audit in: %w", err)
+	}
+	s.Repo = repo
+	return leave, nil
+}
+
 // span is what a person means by a range: FROM..TO, either of which may be left
 // out, or a commit with all its history. Nothing is main. Names and commits are
-// looked up in the hub, then in the clone that it belongs to.
-func (p *place) span(ctx context.Context, text string) (repo *git.Repo, from, to git.Hash, err error) {
+// looked up in the hub, then in the clone that it belongs to; one that begins with
+// HEAD is of the working tree that the person stands in.
+func (p *place) span(ctx context.Context, text string) (s auditSpan, err error) {
 	older, newer, two := strings.Cut(text, "..")
 	if !two {
 		older, newer = "", text
 	}
 	if strings.HasPrefix(newer, ".") || strings.Contains(newer, "..") {
-		return nil, "", "", usagef("audit: %q: a range is FROM..TO", text)
+		return s, usagef("audit: %q: a range is FROM..TO", text)
 	}
 	repos := []*git.Repo{p.hub.Repo}
 	if p.hub.Clone() != nil {
 		repos = append(repos, p.hub.Clone())
-		if strings.HasPrefix(newer, "HEAD") {
-			slices.Reverse(repos) // of the working tree that the person stands in
-		}
 	}
-	if to = p.tip; newer != "" {
-		if to, err = named(ctx, repos, newer); err != nil {
-			return nil, "", "", usagef("audit: %v", err)
+	find := func(name string) (git.Hash, error) {
+		if len(repos) > 1 && strings.HasPrefix(name, "HEAD") {
+			return named(ctx, []*git.Repo{repos[1], repos[0]}, name)
+		}
+		return named(ctx, repos, name)
+	}
+	if s.To = p.tip; newer != "" {
+		if s.To, err = find(newer); err != nil {
+			return s, usagef("audit: %v", err)
 		}
 	}
 	if older != "" {
-		if from, err = named(ctx, repos, older); err != nil {
-			return nil, "", "", usagef("audit: %v", err)
+		if s.From, err = find(older); err != nil {
+			return s, usagef("audit: %v", err)
 		}
 	}
-	for _, repo := range repos {
-		_, err = repo.Commit(to)
-		if err == nil && !from.IsZero() {
-			_, err = repo.Commit(from)
-		}
-		if err == nil {
-			return repo, from, to, nil
+	s.Records = repos
+	for _, end := range []git.Hash{s.To, s.From} {
+		if _, err := p.hub.Commit(end); !end.IsZero() && err != nil {
+			return s, nil //nolint:nilerr // it is in the clone alone
 		}
 	}
-	return nil, "", "", usagef("audit: %q: the two ends are not in one repository: fetch first", text)
+	s.Repo = p.hub.Repo
+	return s, nil
 }
 
 // named is the commit that a name stands for in the first repository that knows it.

@@ -1,0 +1,135 @@
+// Package heads keeps the commits that were asked to land where main holds what was
+// made of them instead, so that any clone of the hub can make every landing anew.
+package heads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"greenward/internal/git"
+	"greenward/internal/journal"
+	"greenward/internal/merge"
+)
+
+// Ref holds them: a chain of empty-tree commits, whose further parents are heads.
+const Ref git.Ref = "refs/greenward/landed"
+
+// logKey names the commit of the queue's log up to which all heads are kept.
+const logKey = "Log"
+
+// mostParents bounds how many heads one commit keeps.
+const mostParents = 64
+
+// Keep takes up the heads that landed since it was called last. Those that are not
+// here, since another hub landed them, are kept by that hub. It may be called at any
+// time by any number of processes: who comes too late does nothing.
+func Keep(ctx context.Context, repo *git.Repo, by git.Identity) error {
+	log, err := repo.Tip(git.QueueLog)
+	if err != nil || log.IsZero() {
+		return err
+	}
+	old, err := repo.Tip(Ref)
+	if err != nil {
+		return err
+	}
+	kept, err := upTo(repo, old)
+	if err != nil || slices.Contains(kept, log) {
+		return err
+	}
+	list, err := landed(ctx, repo, log, kept)
+	if err != nil || len(list) == 0 && !old.IsZero() {
+		return err
+	}
+	tip := old
+	for chunk := range slices.Chunk(append(list, ""), mostParents) {
+		var parents []git.Hash
+		for _, h := range append([]git.Hash{tip}, chunk...) {
+			if !h.IsZero() {
+				parents = append(parents, h)
+			}
+		}
+		m := git.Message{Subject: "keep what landed"}
+		if chunk[len(chunk)-1].IsZero() { // the last: all are kept with it
+			m.Trailers = git.Trailers{{Key: logKey, Value: string(log)}}
+		}
+		tip, err = repo.WriteCommit(git.CommitInput{Tree: git.EmptyTree, Parents: parents, Author: by, Committer: by, Message: m.String()})
+		if err != nil {
+			return fmt.Errorf("keep what landed: %w", err)
+		}
+	}
+	err = repo.Transact(ctx, "keep what landed", []git.RefUpdate{{Ref: Ref, New: tip, Old: old}})
+	if _, raced := errors.AsType[*git.RaceError](err); raced {
+		return nil
+	}
+	return err
+}
+
+// upTo lists the log commits up to which a chain keeps all: one, or those of both
+// sides where the chains of two hubs were joined.
+func upTo(repo *git.Repo, tip git.Hash) ([]git.Hash, error) {
+	if tip.IsZero() {
+		return nil, nil
+	}
+	c, err := repo.Commit(tip)
+	if err != nil {
+		return nil, fmt.Errorf("read what is kept: %w", err)
+	}
+	if at, ok := c.Trailers().Get(logKey); ok {
+		h, err := git.ParseHash(at)
+		if err != nil {
+			return nil, fmt.Errorf("read what is kept in %s: %w", tip.Short(), err)
+		}
+		if _, err := repo.Commit(h); errors.Is(err, git.ErrNotFound) {
+			return nil, nil // of a log that is not here yet: keeping twice harms nothing
+		}
+		return []git.Hash{h}, nil
+	}
+	var all []git.Hash
+	for _, p := range c.Parents {
+		side, err := repo.Commit(p)
+		if err != nil {
+			return nil, fmt.Errorf("read what is kept: %w", err)
+		}
+		if side.Tree != git.EmptyTree {
+			continue // a head
+		}
+		more, err := upTo(repo, p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
+}
+
+// landed lists the heads of the landings that a log has beyond others, oldest first.
+func landed(ctx context.Context, repo *git.Repo, log git.Hash, beyond []git.Hash) ([]git.Hash, error) {
+	commits, err := repo.RevList(ctx, []git.Hash{log}, beyond, "--reverse")
+	if err != nil {
+		return nil, fmt.Errorf("list what landed: %w", err)
+	}
+	var list []git.Hash
+	seen := map[git.Hash]bool{}
+	for _, h := range commits {
+		c, err := repo.Commit(h)
+		if err != nil {
+			return nil, fmt.Errorf("list what landed: %w", err)
+		}
+		for _, line := range journal.Lines(c) {
+			d, err := journal.ParseDecision(line)
+			if err != nil {
+				return nil, err
+			}
+			if d.State != journal.Landed || d.Method == merge.Merge || seen[d.Head] || d.Head.IsZero() {
+				continue // a merge holds its head itself
+			}
+			seen[d.Head] = true
+			if _, err := repo.Commit(d.Head); err == nil {
+				list = append(list, d.Head)
+			}
+		}
+	}
+	return list, nil
+}
