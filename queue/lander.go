@@ -18,7 +18,6 @@ import (
 	"greenward/internal/merge"
 	"greenward/internal/verify"
 	"greenward/queue/gate"
-	"greenward/queue/heads"
 )
 
 // Judge gives a verdict on a tree; verify.Runner does.
@@ -273,7 +272,7 @@ func (l *Lander) Maintain(ctx context.Context, expire bool) error {
 			zerolog.Ctx(ctx).Info().Int("heads", n).Msg("ejected heads let go")
 		}
 	}
-	if err := heads.Keep(ctx, l.Hub.Repo, Committer(l.Now())); err != nil {
+	if err := journal.KeepHeads(ctx, l.Hub.Repo, Committer(l.Now())); err != nil {
 		return err
 	}
 	done, err := l.Hub.Maintain(ctx)

@@ -6,18 +6,18 @@ import (
 	"fmt"
 
 	"greenward/internal/git"
+	"greenward/internal/journal"
 	"greenward/queue"
-	"greenward/queue/heads"
 )
 
 // giveHeads pushes what was asked to land, so that every clone can recompute it. No
 // hub but one that audits or keeps some itself fetches it.
 func (x *Exchange) giveHeads(ctx context.Context) error {
-	if err := heads.Keep(ctx, x.Hub.Repo, queue.Committer(x.Now())); err != nil {
+	if err := journal.KeepHeads(ctx, x.Hub.Repo, queue.Committer(x.Now())); err != nil {
 		return err
 	}
 	for range giveTries {
-		ours, err := x.tips(heads.Ref)
+		ours, err := x.tips(journal.Heads)
 		if err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func (x *Exchange) TakeHeads(ctx context.Context) error {
 	if !x.Hub.HasRemote() {
 		return nil
 	}
-	there, err := x.Hub.Offered(ctx, heads.Ref)
+	there, err := x.Hub.Offered(ctx, journal.Heads)
 	if err != nil || there.IsZero() {
 		return err
 	}
@@ -45,10 +45,10 @@ func (x *Exchange) TakeHeads(ctx context.Context) error {
 }
 
 func (x *Exchange) takeHeads(ctx context.Context) error {
-	if _, err := x.Hub.FetchOne(ctx, heads.Ref); err != nil {
+	if _, err := x.Hub.FetchOne(ctx, journal.Heads); err != nil {
 		return err
 	}
-	updates, err := x.both(ctx, heads.Ref, logTree)
+	updates, err := x.both(ctx, journal.Heads, logTree)
 	if err != nil {
 		return err
 	}

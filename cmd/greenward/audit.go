@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"greenward/internal/git"
+	"greenward/internal/journal"
 	"greenward/queue"
-	"greenward/queue/heads"
 	"greenward/workflows"
 )
 
@@ -85,7 +85,7 @@ func showAudit(w io.Writer, r queue.AuditReport) {
 	}
 	if r.Missing > 0 {
 		line(w, "%s could NOT be recomputed: the queue landed them, but what was submitted is neither here nor at the remote under %s; greenward land on the hub that landed them pushes it",
-			many(r.Missing, "commit"), heads.Ref)
+			many(r.Missing, "commit"), journal.Heads)
 	}
 	line(w, "%d commits recomputed, %d mismatches; %d of others, whose inputs nothing records, searched for what they undo", r.Commits, len(r.Mismatches), r.Unchecked)
 }

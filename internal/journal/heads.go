@@ -1,6 +1,4 @@
-// Package heads keeps the commits that were asked to land where main holds what was
-// made of them instead, so that any clone of the hub can make every landing anew.
-package heads
+package journal
 
 import (
 	"context"
@@ -9,36 +7,39 @@ import (
 	"slices"
 
 	"greenward/internal/git"
-	"greenward/internal/journal"
-	"greenward/internal/merge"
 )
 
-// Ref holds them: a chain of empty-tree commits, whose further parents are heads.
-const Ref git.Ref = "refs/greenward/landed"
+// Heads holds the commits that were asked to land where main holds what was made of
+// them instead, so that any clone of the hub can make every landing anew: a chain of
+// empty-tree commits, whose further parents are heads.
+const Heads git.Ref = "refs/greenward/landed"
 
 // logKey names the commit of the queue's log up to which all heads are kept.
 const logKey = "Log"
 
+// asMerge is the method whose landings hold their heads themselves.
+const asMerge = "merge"
+
 // mostParents bounds how many heads one commit keeps.
 const mostParents = 64
 
-// Keep takes up the heads that landed since it was called last. Those that are not
+// KeepHeads takes up the heads that landed since it was called last. Those that are not
 // here, since another hub landed them, are kept by that hub. It may be called at any
 // time by any number of processes: who comes too late does nothing.
-func Keep(ctx context.Context, repo *git.Repo, by git.Identity) error {
+func KeepHeads(ctx context.Context, repo *git.Repo, by git.Identity) error {
 	log, err := repo.Tip(git.QueueLog)
 	if err != nil || log.IsZero() {
 		return err
 	}
-	old, err := repo.Tip(Ref)
+	old, err := repo.Tip(Heads)
 	if err != nil {
 		return err
 	}
-	kept, err := upTo(repo, old)
+	kept, err := keptUpTo(repo, old)
 	if err != nil || slices.Contains(kept, log) {
 		return err
 	}
-	list, err := landed(ctx, repo, log, kept)
+	list, err := landedHeads(ctx, repo, log, kept)
 	if err != nil || len(list) == 0 && !old.IsZero() {
 		return err
 	}
@@ -59,16 +60,16 @@ func Keep(ctx context.Context, repo *git.Repo, by git.Identity) error {
 			return fmt.Errorf("keep what landed: %w", err)
 		}
 	}
-	err = repo.Transact(ctx, "keep what landed", []git.RefUpdate{{Ref: Ref, New: tip, Old: old}})
+	err = repo.Transact(ctx, "keep what landed", []git.RefUpdate{{Ref: Heads, New: tip, Old: old}})
 	if _, raced := errors.AsType[*git.RaceError](err); raced {
 		return nil
 	}
 	return err
 }
 
-// upTo lists the log commits up to which a chain keeps all: one, or those of both
+// keptUpTo lists the log commits up to which a chain keeps all: one, or those of both
 // sides where the chains of two hubs were joined.
-func upTo(repo *git.Repo, tip git.Hash) ([]git.Hash, error) {
+func keptUpTo(repo *git.Repo, tip git.Hash) ([]git.Hash, error) {
 	if tip.IsZero() {
 		return nil, nil
 	}
@@ -95,7 +96,7 @@ func upTo(repo *git.Repo, tip git.Hash) ([]git.Hash, error) {
 		if side.Tree != git.EmptyTree {
 			continue // a head
 		}
-		more, err := upTo(repo, p)
+		more, err := keptUpTo(repo, p)
 		if err != nil {
 			return nil, err
 		}
@@ -104,8 +105,8 @@ func upTo(repo *git.Repo, tip git.Hash) ([]git.Hash, error) {
 	return all, nil
 }
 
-// landed lists the heads of the landings that a log has beyond others, oldest first.
-func landed(ctx context.Context, repo *git.Repo, log git.Hash, beyond []git.Hash) ([]git.Hash, error) {
+// landedHeads lists the heads of the landings that a log has beyond others, oldest first.
+func landedHeads(ctx context.Context, repo *git.Repo, log git.Hash, beyond []git.Hash) ([]git.Hash, error) {
 	commits, err := repo.RevList(ctx, []git.Hash{log}, beyond, "--reverse")
 	if err != nil {
 		return nil, fmt.Errorf("list what landed: %w", err)
@@ -117,13 +118,13 @@ func landed(ctx context.Context, repo *git.Repo, log git.Hash, beyond []git.Hash
 		if err != nil {
 			return nil, fmt.Errorf("list what landed: %w", err)
 		}
-		for _, line := range journal.Lines(c) {
-			d, err := journal.ParseDecision(line)
+		for _, line := range Lines(c) {
+			d, err := ParseDecision(line)
 			if err != nil {
 				return nil, err
 			}
-			if d.State != journal.Landed || d.Method == merge.Merge || seen[d.Head] || d.Head.IsZero() {
-				continue // a merge holds its head itself
+			if d.State != Landed || d.Method == asMerge || seen[d.Head] || d.Head.IsZero() {
+				continue
 			}
 			seen[d.Head] = true
 			if _, err := repo.Commit(d.Head); err == nil {

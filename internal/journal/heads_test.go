@@ -1,4 +1,4 @@
-package heads_test
+package journal_test
 
 import (
 	"fmt"
@@ -9,35 +9,34 @@ import (
 	"greenward/internal/git"
 	"greenward/internal/gittest"
 	"greenward/internal/journal"
-	"greenward/queue/heads"
 )
 
-var by = git.Identity{Name: "greenward", Email: "greenward@localhost", When: gittest.Start()}
+var keeper = git.Identity{Name: "greenward", Email: "greenward@localhost", When: gittest.Start()}
 
-type hub struct {
+type keeping struct {
 	testing.TB
 	*git.Repo
 	n int
 }
 
-func open(t *testing.T, dir string) *hub {
+func keepIn(t *testing.T, dir string) *keeping {
 	t.Helper()
 	repo, err := git.Open(t.Context(), dir, gittest.Host(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &hub{TB: t, Repo: repo}
+	return &keeping{TB: t, Repo: repo}
 }
 
 // decide writes one decision to the log, about a commit of its own.
-func (h *hub) decide(state, method string) git.Hash {
+func (h *keeping) decide(state, method string) git.Hash {
 	h.Helper()
 	h.n++
 	name := fmt.Sprintf("side-%d", h.n)
 	head := git.Hash(gittest.Commit(h, h.Dir(), name, name, map[string]string{name: h.Dir()}))
 	gittest.Git(h, h.Dir(), "update-ref", "-d", "refs/heads/"+name)
 	d := journal.Decision{Entry: git.EntryID(name, head), Head: head, State: state, Method: method}
-	move, err := journal.Append(h.Repo, git.QueueLog, state, []any{d}, by)
+	move, err := journal.Append(h.Repo, git.QueueLog, state, []any{d}, keeper)
 	if err == nil {
 		err = h.Transact(h.Context(), "decide", []git.RefUpdate{move})
 	}
@@ -47,12 +46,12 @@ func (h *hub) decide(state, method string) git.Hash {
 	return head
 }
 
-func (h *hub) keep() string {
+func (h *keeping) keep() string {
 	h.Helper()
-	if err := heads.Keep(h.Context(), h.Repo, by); err != nil {
+	if err := journal.KeepHeads(h.Context(), h.Repo, keeper); err != nil {
 		h.Fatal(err)
 	}
-	tip, err := h.Tip(heads.Ref)
+	tip, err := h.Tip(journal.Heads)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -60,14 +59,14 @@ func (h *hub) keep() string {
 }
 
 // kept lists what a plain clone of everything would have.
-func (h *hub) kept() []string {
+func (h *keeping) kept() []string {
 	h.Helper()
-	return strings.Fields(gittest.Git(h, h.Dir(), "rev-list", string(heads.Ref)))
+	return strings.Fields(gittest.Git(h, h.Dir(), "rev-list", string(journal.Heads)))
 }
 
 func TestWhatLandedStaysReachable(t *testing.T) {
 	t.Parallel()
-	h := open(t, gittest.Bare(t))
+	h := keepIn(t, gittest.Bare(t))
 	if tip := h.keep(); tip != "" {
 		t.Errorf("without a log %s was made", tip)
 	}
@@ -100,14 +99,14 @@ func TestWhatLandedStaysReachable(t *testing.T) {
 
 func TestChainsOfTwoHubsAreJoined(t *testing.T) {
 	t.Parallel()
-	one, two := open(t, gittest.Bare(t)), open(t, gittest.Bare(t))
+	one, two := keepIn(t, gittest.Bare(t)), keepIn(t, gittest.Bare(t))
 	a := one.decide(journal.Landed, "rebase")
 	one.keep()
 	b := two.decide(journal.Landed, "rebase")
 	two.keep()
 	// one takes what two has: its chain and its log.
-	gittest.Git(t, one.Dir(), "fetch", "-q", two.Dir(), string(heads.Ref)+":refs/x/landed", string(git.QueueLog)+":refs/x/log")
-	for ref, other := range map[git.Ref]string{heads.Ref: "refs/x/landed", git.QueueLog: "refs/x/log"} {
+	gittest.Git(t, one.Dir(), "fetch", "-q", two.Dir(), string(journal.Heads)+":refs/x/landed", string(git.QueueLog)+":refs/x/log")
+	for ref, other := range map[git.Ref]string{journal.Heads: "refs/x/landed", git.QueueLog: "refs/x/log"} {
 		tree := gittest.Git(t, one.Dir(), "rev-parse", string(ref)+"^{tree}")
 		joined := gittest.Git(t, one.Dir(), "commit-tree", tree, "-m", "join", "-p", string(ref), "-p", other)
 		gittest.Git(t, one.Dir(), "update-ref", string(ref), joined)
@@ -115,7 +114,7 @@ func TestChainsOfTwoHubsAreJoined(t *testing.T) {
 	c := one.decide(journal.Landed, "rebase")
 	one.keep()
 	for _, head := range []git.Hash{a, b, c} {
-		if n := strings.Count(gittest.Git(t, one.Dir(), "log", "--format=%P", string(heads.Ref)), string(head)); n != 1 {
+		if n := strings.Count(gittest.Git(t, one.Dir(), "log", "--format=%P", string(journal.Heads)), string(head)); n != 1 {
 			t.Errorf("%s is kept %d times", head, n)
 		}
 	}
