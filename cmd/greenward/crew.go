@@ -180,8 +180,8 @@ func (c *crew) worker(agent, run string) (*agents.Worker, error) {
 	}, nil
 }
 
-// planner is that of a run, or of a slice of one.
-func (c *crew) planner(path string) (*agents.Planner, error) {
+// planner is that of a run with so many workers, or of a slice of one.
+func (c *crew) planner(path string, workers int) (*agents.Planner, error) {
 	role, name := c.role("planner")
 	if c.client == nil {
 		return nil, fmt.Errorf("plan: %w", errNoPlanner)
@@ -195,7 +195,7 @@ func (c *crew) planner(path string) (*agents.Planner, error) {
 	}
 	return &agents.Planner{
 		Repo: c.hub.Repo, Main: c.main, Path: path, Agent: agent, Client: c.account.Client(c.client, path, true), Workspaces: c.workspaces, Landings: c.decisions(),
-		Now: c.app.now, Rand: rand.Reader, Model: name, Effort: role.Effort, Limits: c.limits(), Checks: c.facts(), Workers: c.policy.Agents.Workers,
+		Now: c.app.now, Rand: rand.Reader, Model: name, Effort: role.Effort, Limits: c.limits(), Checks: c.facts(), Workers: workers,
 	}, nil
 }
 
@@ -244,8 +244,9 @@ func (c *crew) order(ctx context.Context, verb, arg, reason string) error {
 
 // run pursues a goal with this crew.
 func (c *crew) run(goal string, workers int, by git.Identity) *workflows.Run {
+	planner := func(path string) (*agents.Planner, error) { return c.planner(path, workers) }
 	r := &workflows.Run{
-		Hub: c.hub, Main: c.main, Goal: goal, By: by, Now: c.app.now, Claims: c.claims, Planner: c.planner, Pool: c.pool(workflows.Slug(goal), workers),
+		Hub: c.hub, Main: c.main, Goal: goal, By: by, Now: c.app.now, Claims: c.claims, Planner: planner, Pool: c.pool(workflows.Slug(goal), workers),
 		Record: c.transcript, Judge: c.judge, Order: c.order, Understand: true, Health: c.watch(workflows.Slug(goal)),
 		Landing:   &workflows.Landing{Lander: c.lander, Asked: c.asked, Moved: c.moved},
 		Decisions: c.decisions(), Exchange: c.exchange, Controls: c.controls, Spent: c.spent(), Over: c.account.Over, Tokens: c.policy.Agents.Budget.Tokens, Moved: c.moved,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -177,7 +178,7 @@ func appFile(hub *git.Hub) string {
 func (d *doctor) policy(ctx context.Context) bool {
 	p, err := d.open(ctx, d.place.hub.HasRemote())
 	if bad, ok := errors.AsType[*config.Error](err); ok {
-		d.say("policy", blocked, bad.Error(), "nothing is judged: mend "+config.File)
+		d.say("policy", blocked, bad.Error(), "nothing is judged: mend "+cmp.Or(d.config, config.File))
 		return false
 	}
 	if err != nil {

@@ -17,7 +17,7 @@ func Detect(files []string, read func(path string) ([]byte, error)) []byte {
 	d := detector{files: files, read: read}
 	d.all()
 	var b strings.Builder
-	b.WriteString("# What lands on main, and what green promises. Every key: greenward's docs.\n")
+	b.WriteString("# What lands on main, and what green promises. Every key: docs/policy.md of greenward.\n")
 	b.WriteString("# An unknown key is an error. Checks run as `sh -c` at the top of a fresh copy.\n")
 	if len(d.found) == 0 {
 		b.WriteString(`

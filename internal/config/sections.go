@@ -300,6 +300,9 @@ func (r *reader) roles(n *yaml.Node, key string, a *Agents) {
 			if c := seen["command"]; c != nil && c.Kind == yaml.SequenceNode && (len(role.Command) == 0 || role.Command[0] == "") {
 				r.fault(c, join(key, "command"), refuse(`as in [codex, exec, "-"]`, "has no program"))
 			}
+			if c := seen["command"]; c != nil && name != "worker" && name != "resolver" {
+				r.fault(c, join(key, "command"), refuse("set model here, or put the command under worker or resolver", "a command works as worker or resolver only"))
+			}
 			a.Roles[key[len("agents.roles."):]] = role
 		}
 	}
