@@ -326,7 +326,7 @@ func (l *Lander) onePass(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := l.known.Begin(ctx, l.pass.main, l.pass.green, len(first.Waiting)); err != nil {
+	if err := l.known.Begin(ctx, l.pass.main, l.pass.green); err != nil {
 		return false, err
 	}
 	l.ahead.begin(ctx, l.pass.policy.Queue.Gate, first.Waiting)

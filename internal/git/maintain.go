@@ -47,7 +47,7 @@ func (r *Repo) Maintain(ctx context.Context) (done bool, err error) {
 			return false, fmt.Errorf("maintain: %w", err)
 		}
 	}
-	return true, nil
+	return true, r.forgetFiles()
 }
 
 // maintenanceDue counts packs, and the loose objects of one directory in 256.

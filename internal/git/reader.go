@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"sync"
 
 	"greenward/internal/git/pack"
+	"greenward/internal/git/store"
 
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
@@ -14,16 +16,18 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
-// reader reads objects in process through go-git. A go-git store does not notice
-// that git repacked under it, so a miss is asked once more of a store opened anew.
-// Commits and trees are kept for a while: an object never changes.
+// reader reads objects in process: from git's files, and through go-git what is of a
+// kind that is not read here. A go-git store does not notice that git repacked under
+// it, so a miss is asked once more of a store opened anew. Commits and trees are kept
+// for a while: an object never changes.
 type reader struct {
-	mu    sync.Mutex
-	store *filesystem.Storage
-	kept  keeper
-	packs packedRefs
-	stage *stage // objects that are not in the repository yet; nil: none
-	zips  pack.Deflater
+	mu      sync.Mutex
+	objects *store.Store        // nil: not open yet
+	store   *filesystem.Storage // nil: not open yet
+	kept    keeper
+	packs   packedRefs
+	stage   *stage // objects that are not in the repository yet; nil: none
+	zips    pack.Deflater
 }
 
 // objectCache bounds what go-git keeps of decoded objects.
@@ -98,7 +102,39 @@ func (r *Repo) remembered(h Hash) (plumbing.ObjectType, []byte, bool) {
 	return o.kind, o.data, ok
 }
 
+// stored is the way to the repository's object files.
+func (r *Repo) stored() *store.Store {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.objects == nil {
+		r.objects = store.Open(filepath.Join(r.dir, "objects"))
+	}
+	return r.objects
+}
+
+// forgetFiles lets go of packs that were read: those that are gone take room on the
+// disk as long.
+func (r *Repo) forgetFiles() error {
+	r.mu.Lock()
+	old := r.store
+	r.store = nil
+	r.mu.Unlock()
+	err := r.stored().Close()
+	if old != nil {
+		err = errors.Join(err, old.Close())
+	}
+	return err
+}
+
 func (r *Repo) fetchObject(h Hash) (found plumbing.ObjectType, data []byte, err error) {
+	kind, data, err := r.stored().Object(string(h))
+	if err == nil {
+		return plumbing.ObjectType(kind), data, nil
+	}
+	if errors.Is(err, store.ErrAbsent) {
+		return 0, nil, ErrNotFound
+	}
+	said := err
 	err = r.with(func(s *filesystem.Storage) error {
 		o, err := s.EncodedObject(plumbing.AnyObject, plumbing.NewHash(string(h)))
 		if err != nil {
@@ -112,6 +148,9 @@ func (r *Repo) fetchObject(h Hash) (found plumbing.ObjectType, data []byte, err 
 		found = o.Type()
 		return errors.Join(err, in.Close())
 	})
+	if err != nil && !errors.Is(said, store.ErrForeign) {
+		err = errors.Join(said, err)
+	}
 	return found, data, err
 }
 

@@ -47,7 +47,7 @@ type FindInput struct {
 // Find works out what head adds: its commits that are neither on main nor on
 // green nor in a change below it that has landed.
 func Find(ctx context.Context, repo *git.Repo, in FindInput) (Change, error) {
-	c, found, err := in.line()
+	c, found, err := in.line(ctx)
 	if err != nil {
 		return c, err
 	}
@@ -62,11 +62,11 @@ func Find(ctx context.Context, repo *git.Repo, in FindInput) (Change, error) {
 	return c, nil
 }
 
-func (in FindInput) line() (Change, bool, error) {
+func (in FindInput) line(ctx context.Context) (Change, bool, error) {
 	if in.Known == nil {
 		return Change{}, false, nil
 	}
-	return in.Known.line(in.Head)
+	return in.Known.line(ctx, in.Head)
 }
 
 // ask has git list the commits.

@@ -8,18 +8,17 @@ import (
 	"greenward/internal/git"
 )
 
-// Bounds of Known: how many commits of main it begins with, how many it follows
-// in process, and how many lookups it lets git answer before it begins.
+// Bounds of Known: how many commits of main it reads, and how many of something
+// else it follows.
 const (
-	knownFrom  = 50_000
-	knownWalk  = 5_000
-	knownAfter = 4
+	knownFrom = 50_000
+	knownWalk = 5_000
 )
 
 // Known knows which commits main has, and which green has and main has not, so
 // that what a head adds is found without a git process. What it says is certain:
-// if it has a commit, it has every commit of main that comes after it. It is not
-// safe for concurrent use.
+// if it has a commit, it has every commit of main that comes after it. It reads main
+// from its tip back, as far as somebody asks. It is not safe for concurrent use.
 type Known struct {
 	repo        *git.Repo
 	main, green git.Hash // that the sets speak of; zero: nothing is known
@@ -27,20 +26,17 @@ type Known struct {
 	onGreen     map[git.Hash]bool
 	plan        []git.Hash // commits that a planned main has besides, its tip last
 	planned     map[git.Hash]bool
-	asked       int
+	back        back
 }
 
 // NewKnown knows nothing yet.
 func NewKnown(repo *git.Repo) *Known { return &Known{repo: repo, planned: map[git.Hash]bool{}} }
 
-// Begin says where main and green are now, and how many heads are about to be
-// looked up; what was planned and is not there is forgotten.
-func (k *Known) Begin(ctx context.Context, main, green git.Hash, heads int) error {
+// Begin says where main and green are now; what was planned and is not there is
+// forgotten.
+func (k *Known) Begin(ctx context.Context, main, green git.Hash) error {
 	plan := k.plan
 	k.plan, k.planned = nil, map[git.Hash]bool{}
-	if k.asked+heads < knownAfter {
-		return nil
-	}
 	before := k.main
 	switch {
 	case k.main == main:
@@ -57,7 +53,7 @@ func (k *Known) Begin(ctx context.Context, main, green git.Hash, heads int) erro
 	if k.green == green && !before.IsZero() {
 		return nil
 	}
-	found, whole, err := k.walk(green)
+	found, _, whole, err := k.walk(ctx, green)
 	if err != nil {
 		return fmt.Errorf("list what green has: %w", err)
 	}
@@ -69,16 +65,18 @@ func (k *Known) Begin(ctx context.Context, main, green git.Hash, heads int) erro
 }
 
 // forget makes it know nothing, so that git is asked.
-func (k *Known) forget() { k.main, k.onMain, k.onGreen = "", nil, nil }
+func (k *Known) forget() { k.main, k.onMain, k.onGreen, k.back = "", nil, nil, back{} }
 
 // follow takes up a main that somebody moved.
 func (k *Known) follow(ctx context.Context, main git.Hash) error {
 	if !k.main.IsZero() {
-		found, whole, err := k.walk(main)
+		found, rooted, whole, err := k.walk(ctx, main)
 		if err != nil {
 			return fmt.Errorf("list what main gained: %w", err)
 		}
-		if whole && k.behind(found) {
+		// Where every way down from what is new ends at what is known, none of it is an
+		// older commit of main that was not read yet: see back.
+		if whole && k.behind(found) && (!rooted || k.back.done) {
 			for h := range found {
 				k.onMain[h] = true
 			}
@@ -86,15 +84,13 @@ func (k *Known) follow(ctx context.Context, main git.Hash) error {
 			return nil
 		}
 	}
-	// In this order no commit comes before one that stands on it, wherever it is cut.
-	list, err := k.repo.RevList(ctx, []git.Hash{main}, nil, "--topo-order", fmt.Sprint("--max-count=", knownFrom))
+	k.main, k.green, k.onMain = main, "", map[git.Hash]bool{}
+	k.back = back{seen: map[git.Hash]bool{}}
+	tip, err := k.repo.Commit(main)
 	if err != nil {
-		return fmt.Errorf("list what main has: %w", err)
+		return fmt.Errorf("read main: %w", err)
 	}
-	k.main, k.green, k.onMain = main, "", make(map[git.Hash]bool, len(list))
-	for _, h := range list {
-		k.onMain[h] = true
-	}
+	k.back.push(tip)
 	return nil
 }
 
@@ -113,10 +109,10 @@ func (k *Known) behind(found map[git.Hash]bool) bool {
 	return false
 }
 
-// walk finds what a commit reaches that main is not known to have, and whether
-// that is all.
-func (k *Known) walk(from git.Hash) (map[git.Hash]bool, bool, error) {
-	found := map[git.Hash]bool{}
+// walk finds what a commit reaches that main is not known to have, whether there is
+// a commit without parents among it, and whether that is all.
+func (k *Known) walk(ctx context.Context, from git.Hash) (found map[git.Hash]bool, rooted, whole bool, err error) {
+	found = map[git.Hash]bool{}
 	todo := []git.Hash{from}
 	for len(todo) > 0 {
 		h := todo[len(todo)-1]
@@ -125,16 +121,54 @@ func (k *Known) walk(from git.Hash) (map[git.Hash]bool, bool, error) {
 			continue
 		}
 		if len(found) >= knownWalk {
-			return found, false, nil
+			return found, rooted, false, nil
 		}
 		c, err := k.repo.Commit(h)
 		if err != nil {
-			return nil, false, err
+			return nil, false, false, err
+		}
+		if has, err := k.has(ctx, c); err != nil || has {
+			if err != nil {
+				return nil, false, false, err
+			}
+			continue
 		}
 		found[h] = true
+		rooted = rooted || len(c.Parents) == 0
 		todo = append(todo, c.Parents...)
 	}
-	return found, true, nil
+	return found, rooted, true, nil
+}
+
+// has reports whether main is known to have a commit, after reading main back to the
+// commit's time.
+func (k *Known) has(ctx context.Context, c git.Commit) (bool, error) {
+	for !k.onMain[c.Hash] && !k.planned[c.Hash] && !k.main.IsZero() && k.back.before(c) {
+		if k.back.step(k.repo, k.onMain) {
+			continue
+		}
+		if !k.back.lost() {
+			break
+		}
+		if err := k.list(ctx); err != nil {
+			return false, err
+		}
+	}
+	return k.onMain[c.Hash] || k.planned[c.Hash], nil
+}
+
+// list has git say what main has, in an order in which no commit comes before one that
+// stands on it, wherever it is cut.
+func (k *Known) list(ctx context.Context) error {
+	list, err := k.repo.RevList(ctx, []git.Hash{k.main}, nil, "--topo-order", fmt.Sprint("--max-count=", knownFrom))
+	if err != nil {
+		return fmt.Errorf("list what main has: %w", err)
+	}
+	for _, h := range list {
+		k.onMain[h] = true
+	}
+	k.back = back{done: len(list) < knownFrom}
+	return nil
 }
 
 // Plan says that main will have these commits too, its new tip last, unless
@@ -148,25 +182,26 @@ func (k *Known) Plan(commits ...git.Hash) {
 
 // line finds the commits of a head that stand in a straight line on a commit of
 // main; false where git must be asked.
-func (k *Known) line(head git.Hash) (Change, bool, error) {
+func (k *Known) line(ctx context.Context, head git.Hash) (Change, bool, error) {
 	c := Change{Head: head, Linear: true}
-	if k.asked++; k.main.IsZero() {
+	if k.main.IsZero() {
 		return c, false, nil
 	}
 	for at := head; len(c.Commits) < knownWalk; {
-		if k.onMain[at] || k.planned[at] {
-			c.Base = at
-			slices.Reverse(c.Commits)
-			return c, true, nil
-		}
-		if k.onGreen[at] {
-			return c, false, nil
-		}
 		commit, err := k.repo.Commit(at)
 		if err != nil {
 			return c, false, fmt.Errorf("read a commit of %s: %w", head.Short(), err)
 		}
-		if len(commit.Parents) != 1 {
+		has, err := k.has(ctx, commit)
+		if err != nil {
+			return c, false, err
+		}
+		if has {
+			c.Base = at
+			slices.Reverse(c.Commits)
+			return c, true, nil
+		}
+		if k.onGreen[at] || len(commit.Parents) != 1 {
 			return c, false, nil
 		}
 		c.Commits = append(c.Commits, commit)

@@ -76,7 +76,7 @@ func TestKnownFindsWhatGitLists(t *testing.T) {
 			from = commit(from)
 		}
 		heads = append(heads, from)
-		if err := known.Begin(t.Context(), main, green, 10); err != nil {
+		if err := known.Begin(t.Context(), main, green); err != nil {
 			t.Fatal(err)
 		}
 		for _, head := range []git.Hash{from, heads[rng.IntN(len(heads))]} {
@@ -101,5 +101,100 @@ func TestKnownFindsWhatGitLists(t *testing.T) {
 	}
 	if found < 30 {
 		t.Errorf("git was asked but for %d of 120 heads", found)
+	}
+}
+
+// Where clocks lie, and histories have several beginnings, what Known finds is what
+// the commits' own parents say.
+func TestKnownIsCertainWhateverClocksSay(t *testing.T) {
+	t.Parallel()
+	dir := gittest.Bare(t)
+	repo, err := git.Open(t.Context(), dir, gittest.Host(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(7, 11))
+	tree, err := repo.WriteTree(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parents := map[git.Hash][]git.Hash{}
+	n := 0
+	commit := func(of ...git.Hash) git.Hash {
+		n++
+		when := time.Duration(n) * time.Minute
+		if rng.IntN(3) == 0 {
+			when = time.Duration(rng.IntN(400)) * time.Minute
+		}
+		who := git.Identity{Name: "x", Email: "x@example.com", When: gittest.Start().Add(when)}
+		h, err := repo.WriteCommit(git.CommitInput{Tree: tree, Parents: of, Author: who, Committer: who, Message: fmt.Sprint(n)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		parents[h] = of
+		return h
+	}
+	reached := func(from git.Hash) map[git.Hash]bool {
+		all, todo := map[git.Hash]bool{}, []git.Hash{from}
+		for len(todo) > 0 {
+			h := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			if !h.IsZero() && !all[h] {
+				all[h] = true
+				todo = append(todo, parents[h]...)
+			}
+		}
+		return all
+	}
+	found := 0
+	for range 12 { // histories
+		known := merge.NewKnown(repo)
+		all := []git.Hash{commit(), commit()}
+		main, green := all[0], git.Hash("")
+		for range 30 {
+			switch rng.IntN(6) {
+			case 0, 1, 2:
+				main = commit(main)
+			case 3:
+				main = commit(main, all[rng.IntN(len(all))])
+			case 4:
+				main = commit(commit(main), commit(main))
+			case 5:
+				green = commit(main)
+			}
+			head := all[rng.IntN(len(all))]
+			for range rng.IntN(3) {
+				head = commit(head)
+			}
+			all = append(all, main, head)
+			if rng.IntN(2) == 0 {
+				continue
+			}
+			if err := known.Begin(t.Context(), main, green); err != nil {
+				t.Fatal(err)
+			}
+			asked := false
+			got, err := merge.Find(t.Context(), repo, merge.FindInput{
+				Head: head, Main: main, Green: green, Known: known, Show: func(context.Context) error { asked = true; return nil },
+			})
+			if asked || err != nil {
+				continue // git has its own idea of lying clocks, and calls unrelated what shares nothing
+			}
+			found++
+			onMain, onGreen := reached(main), reached(green)
+			at := head
+			for i := len(got.Commits) - 1; i >= 0; i-- {
+				if c := got.Commits[i]; c.Hash != at || onMain[at] || onGreen[at] || len(parents[at]) != 1 {
+					t.Fatalf("%s is not the next commit of the change", at)
+				}
+				at = parents[at][0]
+			}
+			if got.Base != at || !onMain[at] {
+				t.Fatalf("the base is %s; on main: %v", got.Base, onMain[at])
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("git was asked for all but %d heads", found)
 	}
 }
