@@ -50,6 +50,7 @@ type Exchange struct {
 	Moved       *Bell    // rung when upstream has what it had not, or refuses it; may be nil
 
 	mu     sync.Mutex
+	reach  reach
 	rested time.Time // when the rest was pushed last
 	again  atomic.Bool
 }
@@ -67,11 +68,14 @@ func (x *Exchange) Run(ctx context.Context) error {
 // Once takes what upstream has, then pushes all that it lacks.
 func (x *Exchange) Once(ctx context.Context) error { return x.round(ctx, true) }
 
-func (x *Exchange) round(ctx context.Context, all bool) error {
-	if err := x.take(ctx); err != nil {
-		return err
+func (x *Exchange) round(ctx context.Context, all bool) (err error) {
+	x.begin()
+	taken := x.take(ctx)
+	defer func() { x.end(taken, err) }()
+	if taken != nil {
+		return taken
 	}
-	_, err := x.give(ctx, all)
+	_, err = x.give(ctx, all)
 	return err
 }
 

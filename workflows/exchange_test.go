@@ -1,11 +1,13 @@
 package workflows_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -354,8 +356,18 @@ func TestLandingGoesOnWhileTheServerIsDown(t *testing.T) {
 				r.Error("the exchange says nothing of a server that is down")
 			}
 		}
+		since := regexp.MustCompile(`since ([^;]+);`).FindStringSubmatch(fmt.Sprint(s.exchange.Ready(r.Context())))
+		if why := s.exchange.Ready(r.Context()); why == nil || len(since) == 0 || !strings.Contains(why.Error(), s.hub.Upstream()+" is not reached since 2026-11-02T12:00") {
+			r.Errorf("ready: %v", why)
+		}
+		if err := s.exchange.Once(r.Context()); err == nil || !strings.Contains(s.exchange.Ready(r.Context()).Error(), since[1]) {
+			r.Errorf("ready: %v, and before since %v", s.exchange.Ready(r.Context()), since)
+		}
 		r.set(false, 0)
 		s.once()
+		if why := s.exchange.Ready(r.Context()); why != nil {
+			r.Errorf("ready: %v", why)
+		}
 		s.inStep("one", "two", "three")
 	})
 }

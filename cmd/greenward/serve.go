@@ -213,6 +213,7 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 	g.Go(func() error { return auditor.Run(ctx) })
 	if e.hub.Upstream() != "" {
 		c.exchange.Moved = c.moved
+		board.Probes["remote"] = c.exchange
 		g.Go(func() error { return c.exchange.Run(ctx) })
 	}
 	if len(e.policy.Required()) > 0 {

@@ -175,7 +175,7 @@ func TestServeFromCommentAndLabel(t *testing.T) {
 			t.Errorf("the record lacks %q:\n%s", want, control)
 		}
 	}
-	if health := s.get("/healthz") + s.get("/readyz"); !strings.Contains(health, "github: ok") || !strings.Contains(health, "webhook: ok") {
+	if health := s.get("/healthz") + s.get("/readyz"); !strings.Contains(health, "github: ok") || !strings.Contains(health, "webhook: ok") || !strings.Contains(health, "remote: ok") {
 		t.Errorf("health: %s", health)
 	}
 	metrics := s.get("/metrics")
