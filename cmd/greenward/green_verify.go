@@ -95,7 +95,7 @@ func (a *app) verifiable(ctx context.Context, pulled bool) (v views, err error) 
 	if v.repo.Dir() == clone.Dir() {
 		if bare, err := clone.IsBare(ctx); err != nil || !bare {
 			own, err2 := a.branches(ctx, clone)
-			return own, errors.Join(err, err2)
+			return own, errors.Join(err, err2, a.noteRemotes(ctx, clone))
 		}
 	}
 	open := a.open

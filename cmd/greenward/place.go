@@ -31,6 +31,11 @@ func (a *app) open(ctx context.Context, fetch bool) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
+	if hub.Clone() != nil && !hub.HasRemote() {
+		if err := a.noteRemotes(ctx, hub.Clone()); err != nil {
+			return nil, err
+		}
+	}
 	p := &place{hub: hub}
 	if p.policy, err = a.firstPolicy(ctx, hub); err != nil {
 		return nil, err
@@ -56,6 +61,16 @@ func (a *app) open(ctx context.Context, fetch bool) (*place, error) {
 		return nil, usagef("policy: green: %v", err)
 	}
 	return p, nil
+}
+
+// noteRemotes says that a clone has remotes, and none of the name that is followed.
+func (a *app) noteRemotes(ctx context.Context, clone *git.Repo) error {
+	names, err := clone.Remotes(ctx)
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "greenward" })
+	if err == nil && len(names) > 0 && !slices.Contains(names, a.remote) {
+		a.note("greenward: no remote is called %q here, so none is followed; to follow one: --remote %s", a.remote, strings.Join(names, " or --remote "))
+	}
+	return err
 }
 
 // fetch takes from upstream. Where main was rewound there, what was seen before

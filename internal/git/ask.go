@@ -274,3 +274,9 @@ func (r *Repo) Ever(ctx context.Context, tip Hash, paths []string) (map[string]b
 	}
 	return found, err
 }
+
+// Remotes lists the names of a repository's remotes.
+func (r *Repo) Remotes(ctx context.Context) ([]string, error) {
+	out, err := r.git(ctx, "remote")
+	return strings.Fields(string(out)), err
+}
