@@ -38,11 +38,16 @@ func (b Budget) share(part float64) Budget {
 	return Budget{Tokens: int64(float64(b.Tokens) * part), USD: b.USD * part}
 }
 
-// over says what of the budget is used up, or "".
-func (b Budget) over(s Sum) string {
+// over says what of the budget is used up, or "". Tokens without a price count at
+// dearest, in USD for a million, so that money is bounded whatever a server calls
+// its model; where no price is known at all, money bounds nothing.
+func (b Budget) over(s Sum, dearest float64) string {
+	unpriced := float64(s.Unpriced) * dearest / 1e6
 	switch {
 	case b.Tokens > 0 && s.Total() >= b.Tokens:
 		return fmt.Sprintf("%d of %d tokens", s.Total(), b.Tokens)
+	case b.USD > 0 && s.USD+unpriced >= b.USD && unpriced > 0:
+		return fmt.Sprintf("%.2f of %.2f USD, %.2f of it for %d tokens whose price is not known, at the dearest that is", s.USD+unpriced, b.USD, unpriced, s.Unpriced)
 	case b.USD > 0 && s.USD >= b.USD:
 		return fmt.Sprintf("%.2f of %.2f USD", s.USD, b.USD)
 	}
@@ -64,11 +69,26 @@ func (s Sum) add(t Sum) Sum {
 // Prices are known by the names of models.
 type Prices map[string]model.Price
 
-// Sum is the price of one reply. A server may name a model more precisely than it
-// was asked for: then the longest name that begins it counts.
-func (p Prices) Sum(name string, u model.Usage) Sum {
+// Sum is the price of one reply of the first of these names that has one: what the
+// server calls its model, then what it was asked for. A server may name a model
+// more precisely than it was asked for: then the longest name that begins it counts.
+func (p Prices) Sum(u model.Usage, names ...string) Sum {
 	s := Sum{Usage: u, Replies: 1}
-	best := ""
+	for _, name := range names {
+		if known := p.known(name); known != "" {
+			s.USD = p[known].Cost(u)
+			return s
+		}
+	}
+	s.Unpriced = u.Total()
+	return s
+}
+
+// Known reports whether a model has a price.
+func (p Prices) Known(name string) bool { return p.known(name) != "" }
+
+// known is the name under which a model has its price, or "".
+func (p Prices) known(name string) (best string) {
 	for known := range p {
 		if known == name || strings.HasPrefix(name, known+"-") && len(known) > len(best) {
 			if best = known; known == name {
@@ -76,19 +96,22 @@ func (p Prices) Sum(name string, u model.Usage) Sum {
 			}
 		}
 	}
-	if best == "" {
-		s.Unpriced = u.Total()
-		return s
+	return best
+}
+
+// dearest is the highest price of a token, in USD for a million; 0: none is known.
+func (p Prices) dearest() (most float64) {
+	for _, price := range p {
+		most = max(most, price.In, price.Cached, price.Out)
 	}
-	s.USD = p[best].Cost(u)
-	return s
+	return most
 }
 
 // Total is the price of all of it.
 func (p Prices) Total(all []Spending) Sum {
 	var sum Sum
 	for _, one := range all {
-		sum = sum.add(p.Sum(one.Model, one.Usage))
+		sum = sum.add(p.Sum(one.Usage, one.Model, one.Asked))
 	}
 	return sum
 }
@@ -131,26 +154,23 @@ func (m *metered) Complete(ctx context.Context, r model.Request) (model.Reply, e
 	r.Urgent = r.Urgent || m.urgent
 	reply, err := m.to.Complete(ctx, r)
 	if refused, ok := errors.AsType[*model.Error](err); ok && refused.Spent.Total() > 0 {
-		return reply, errors.Join(err, m.account.Charge(m.owner, r.Model, refused.Spent))
+		return reply, errors.Join(err, m.account.Charge(m.owner, refused.Spent, r.Model))
 	}
 	if err != nil {
 		return reply, err
 	}
-	name := reply.Model
-	if name == "" {
-		name = r.Model
-	}
-	return reply, m.account.Charge(m.owner, name, reply.Usage)
+	return reply, m.account.Charge(m.owner, reply.Usage, reply.Model, r.Model)
 }
 
-// Charge adds what a reply cost to its owner and to everything above it.
-func (a *Account) Charge(owner, name string, u model.Usage) error {
+// Charge adds what a reply cost to its owner and to everything above it, at the
+// price of the first of these names that has one.
+func (a *Account) Charge(owner string, u model.Usage, names ...string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.load(owner); err != nil {
 		return err
 	}
-	a.put(owner, a.Prices.Sum(name, u))
+	a.put(owner, a.Prices.Sum(u, names...))
 	return nil
 }
 
@@ -175,21 +195,25 @@ func (a *Account) load(owner string) error {
 		return err
 	}
 	for _, one := range spent {
-		a.put(one.Owner, a.Prices.Sum(one.Model, one.Usage))
+		a.put(one.Owner, a.Prices.Sum(one.Usage, one.Model, one.Asked))
 	}
 	a.runs[run] = true
 	return nil
 }
 
-// Over is nil, or a *BudgetError that names what covers the owner and is used up.
+// Over is nil, or a *BudgetError that names what covers the owner and is used up. A
+// nil Account has no end.
 func (a *Account) Over(owner string) error {
+	if a == nil {
+		return nil
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.load(owner); err != nil {
 		return err
 	}
-	run := RunOf(owner)
-	if why := a.Budget.over(a.sums[run]); why != "" {
+	run, dearest := RunOf(owner), a.Prices.dearest()
+	if why := a.Budget.over(a.sums[run], dearest); why != "" {
 		return &BudgetError{Path: run, Why: why}
 	}
 	if a.Slice <= 0 {
@@ -197,7 +221,7 @@ func (a *Account) Over(owner string) error {
 	}
 	most := a.Budget.share(a.Slice)
 	for at := owner; strings.Contains(at, "/"); at = path.Dir(at) {
-		if why := most.over(a.sums[at]); why != "" {
+		if why := most.over(a.sums[at], dearest); why != "" {
 			return &BudgetError{Path: at, Why: why}
 		}
 	}

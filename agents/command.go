@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"greenward/agents/cli"
 	"greenward/agents/model"
 	"greenward/agents/prompts"
 	"greenward/internal/git"
@@ -26,6 +27,10 @@ type CommandMind struct {
 	Time  time.Duration // most for one start; 0: 45 minutes
 	Env   []string      // KEY=VALUE, on top of the job's
 	Tries int           // starts for one text before blocked; 0: 2
+	// Model is the name under which prices know what the command asks; empty: nobody
+	// knows what it costs.
+	Model   string
+	Account *Account // charged with the tokens that it tells of; nil: none
 }
 
 // Begin only remembers the job.
@@ -49,7 +54,11 @@ type commandSession struct {
 	intro string
 	said  string // the task, told again to every later start
 	spent model.Usage
+	told  int // how often it has told of what it used
 }
+
+// maxTold bounds how often what a command says that it used is noted one by one.
+const maxTold = 10_000
 
 // taskFile is where a command finds its task that wants it in a file.
 const taskFile = "{file}"
@@ -106,6 +115,9 @@ func (s *commandSession) Work(ctx context.Context, text string, accept Accept) (
 
 // start runs the command once. How it ended is told, and is no proof of anything.
 func (s *commandSession) start(ctx context.Context, text string) (Report, error) {
+	if err := s.mind.Account.Over(s.job.Task.ID); err != nil {
+		return Report{}, err
+	}
 	argv := strings.Join(s.mind.Argv, " ")
 	if err := s.job.Transcript.Add(Event{Kind: EventCall, Tool: argv, Text: text}); err != nil {
 		return Report{}, err
@@ -118,14 +130,24 @@ func (s *commandSession) start(ctx context.Context, text string) (Report, error)
 	if err != nil {
 		return Report{}, err
 	}
-	told := &events{}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	told := &cli.Output{Used: func(used cli.Usage) {
+		if err := s.charge(used); err != nil {
+			stop(err) // a command whose budget is used up is ended where it is
+		}
+	}}
 	out := proc.NewCapture(4<<10, 12<<10, nil)
 	result, err := s.job.Workspace.Run(ctx, proc.Command{
 		Name: call[0], Args: call[1:], Dir: s.job.Workspace.Dir(), Env: append(append([]string(nil), s.job.Env...), s.mind.Env...),
 		Stdin: stdin, Stdout: io.MultiWriter(out, told), Stderr: out, Timeout: cmp.Or(s.mind.Time, 45*time.Minute),
 	})
-	if errors.Is(err, proc.ErrNotFound) {
+	told.End()
+	switch {
+	case errors.Is(err, proc.ErrNotFound):
 		return Report{}, fmt.Errorf("start the worker command: %w", err)
+	case err == nil && errors.Is(context.Cause(ctx), ErrBudget): // it ended as its budget did
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		return Report{}, fmt.Errorf("run the worker command %q: %w", s.mind.Argv[0], err)
@@ -133,31 +155,54 @@ func (s *commandSession) start(ctx context.Context, text string) (Report, error)
 	if err := s.job.Transcript.Add(Event{Kind: EventResult, Tool: argv, Text: out.String(), Took: result.Took, Outcome: result.String()}); err != nil {
 		return Report{}, err
 	}
-	report := Report{Outcome: Done, Summary: s.job.Task.Title, Notes: []string{fmt.Sprintf("%s ended: %s", s.mind.Argv[0], result)}}
 	after, err := s.state(ctx)
 	if err != nil {
 		return Report{}, err
 	}
+	return s.report(result, after != before, told, out.String())
+}
+
+// report is what a command that has ended is taken to say.
+func (s *commandSession) report(result proc.Result, changed bool, told *cli.Output, output string) (Report, error) {
+	report := Report{Outcome: Done, Summary: s.job.Task.Title, Model: s.mind.Model, Notes: []string{fmt.Sprintf("%s ended: %s", s.mind.Argv[0], result)}}
 	switch {
-	case !result.OK() && after == before:
+	case !result.OK() && !changed:
 		report.Outcome = Failed // it did nothing, and says so
 	case !result.OK():
 		report.Outcome = Partial
 	}
-	told.end()
-	s.spent = s.spent.Add(told.usage)
-	if told.fault != "" {
-		report.Concerns = append(report.Concerns, told.fault)
+	if told.Fault != "" {
+		report.Concerns = append(report.Concerns, told.Fault)
 	}
-	if last := told.last(out.String()); last != "" {
+	if last := cmp.Or(told.Said(), lastLines(output, 5)); last != "" {
 		report.Notes = append(report.Notes, last)
 	}
-	for _, step := range told.steps {
+	argv := strings.Join(s.mind.Argv, " ")
+	for _, step := range told.Steps {
 		if err := s.job.Transcript.Add(Event{Kind: EventNote, Tool: argv, Text: "it says that it ran: " + step}); err != nil {
 			return Report{}, err
 		}
 	}
 	return report, s.job.Transcript.Add(Event{Kind: EventEnd, Outcome: string(report.Outcome)})
+}
+
+// charge notes what the command says that it used, as a reply is noted, and charges
+// it. The error is an ErrBudget once the command must not go on.
+func (s *commandSession) charge(used cli.Usage) error {
+	u := model.Usage{Prompt: used.Prompt, Cached: used.Cached, Completion: used.Completion}
+	s.spent = s.spent.Add(u)
+	if s.told++; s.told <= maxTold {
+		if err := s.job.Transcript.Add(Event{Kind: EventReply, Model: s.mind.Model, Usage: &u}); err != nil {
+			return err
+		}
+	}
+	if s.mind.Account == nil {
+		return nil
+	}
+	if err := s.mind.Account.Charge(s.job.Task.ID, u, s.mind.Model); err != nil {
+		return err
+	}
+	return s.mind.Account.Over(s.job.Task.ID)
 }
 
 // state is where HEAD stands and what the files are.

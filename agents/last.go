@@ -44,7 +44,7 @@ func (l *Last) take(e Event) {
 	case EventReply:
 		l.Replies, l.Ended = l.Replies+1, false
 		if e.Usage != nil {
-			l.Spent = append(l.Spent, Spending{SpentBy{Owner: l.Start.Task, Agent: e.Agent, Model: e.Model}, *e.Usage})
+			l.Spent = append(l.Spent, Spending{SpentBy{Owner: l.Start.Task, Agent: e.Agent, Model: e.Model, Asked: l.Start.Model}, *e.Usage})
 		}
 	case EventCall:
 		l.Doing = short(strings.Join(strings.Fields(e.Tool+" "+string(e.Args)), " "), 100)

@@ -33,7 +33,8 @@ type Meter struct {
 type SpentBy struct {
 	Owner string // the task, or the planner's path
 	Agent string
-	Model string
+	Model string // as the server names it
+	Asked string // as it was asked for
 }
 
 // Spending is what somebody spent.
@@ -45,6 +46,7 @@ type Spending struct {
 type metering struct {
 	at    int64  // bytes read
 	owner string // of what follows
+	asked string // the model of what follows
 }
 
 // Spent is what a run has used on this host so far.
@@ -130,9 +132,9 @@ func (m *Meter) take(run string, state *metering, line []byte) {
 	switch {
 	case json.Unmarshal(line, &e) != nil:
 	case e.Kind == EventStart && e.Task != "":
-		state.owner = e.Task
+		state.owner, state.asked = e.Task, e.Model
 	case e.Kind == EventReply && e.Usage != nil:
-		by := SpentBy{Owner: state.owner, Agent: e.Agent, Model: e.Model}
+		by := SpentBy{Owner: state.owner, Agent: e.Agent, Model: e.Model, Asked: state.asked}
 		m.runs[run][by] = m.runs[run][by].Add(*e.Usage)
 	}
 }

@@ -139,6 +139,7 @@ type Progress struct {
 	Open     int    // tasks
 	Handoffs map[string]int
 	Tokens   int64
+	USD      *float64 // what they cost; nil: the price of some of them is not known
 	Green    git.Hash
 	Left     []string // titles of open tasks, bounded
 	Ended    bool

@@ -164,6 +164,14 @@ func (t *trial) describe() string {
 	return text
 }
 
+// used says what a run has cost: in money, where the prices are known.
+func used(p Progress) string {
+	if p.USD == nil {
+		return fmt.Sprintf(" %d tokens were used.", p.Tokens)
+	}
+	return fmt.Sprintf(" It has cost %.2f USD (%d tokens).", *p.USD, p.Tokens)
+}
+
 // progressText is the one comment of an issue with runs.
 func progressText(i *issue, runs []string, states []Progress) string {
 	var parts []string
@@ -177,7 +185,7 @@ func progressText(i *issue, runs []string, states []Progress) string {
 			line += fmt.Sprintf(" Hand-offs: %d done, %d partial, %d blocked, %d failed.", n, p.Handoffs["partial"], p.Handoffs["blocked"], p.Handoffs["failed"])
 		}
 		if p.Tokens > 0 {
-			line += fmt.Sprintf(" %d tokens were used.", p.Tokens)
+			line += used(p)
 		}
 		if p.Ended {
 			if p.Green.IsZero() {

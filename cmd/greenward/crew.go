@@ -87,6 +87,9 @@ func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*
 		return nil, err
 	}
 	c.account = account(e.policy.Agents, e.hub.State())
+	if why, _ := c.unpriced(); why != "" {
+		a.note("greenward: %s", why)
+	}
 	if _, err := c.workspaces.Sweep(ctx); err != nil {
 		return nil, fmt.Errorf("save what earlier agents left: %w", err)
 	}
@@ -142,7 +145,7 @@ func (c *crew) transcript(agent, run string) (*agents.Transcript, error) {
 func (c *crew) mind() (agents.Mind, error) {
 	role, name := c.role("worker")
 	if len(role.Command) > 0 {
-		return &agents.CommandMind{Argv: role.Command, Time: c.policy.Agents.Limits.Time, Env: c.app.host.Only(role.Env...)}, nil
+		return c.command(role), nil
 	}
 	if c.client == nil {
 		return nil, errNoModel
@@ -150,11 +153,19 @@ func (c *crew) mind() (agents.Mind, error) {
 	return &agents.ModelMind{Client: c.client, Model: name, Effort: role.Effort, Limits: c.limits(), Now: c.app.now, Account: c.account}, nil
 }
 
+// command is a role that another program plays. Which model that asks only the role
+// can say.
+func (c *crew) command(role config.Role) *agents.CommandMind {
+	return &agents.CommandMind{
+		Argv: role.Command, Time: c.policy.Agents.Limits.Time, Env: c.app.host.Only(role.Env...), Model: role.Model, Account: c.account,
+	}
+}
+
 // resolver settles conflicts; nil where no model is at hand.
 func (c *crew) resolver() agents.Mind {
 	role, name := c.role("resolver")
 	if len(role.Command) > 0 {
-		return &agents.CommandMind{Argv: role.Command, Time: c.policy.Agents.Limits.Time}
+		return c.command(role)
 	}
 	if c.client == nil {
 		return nil

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,6 +118,32 @@ func account(policy config.Agents, state string) *agents.Account {
 		Prices: prices, Budget: agents.Budget{Tokens: policy.Budget.Tokens, USD: policy.Budget.USD}, Slice: policy.Budget.Slice,
 		Meter: &agents.Meter{State: state},
 	}
+}
+
+// unpriced says what keeps a budget in money from being kept as it is meant, or "".
+// none: no price is known at all, and such a budget bounds nothing.
+func (c *crew) unpriced() (why string, none bool) {
+	policy := c.policy.Agents
+	if policy.Budget.USD == 0 {
+		return "", false
+	}
+	var names []string
+	for _, of := range []string{"planner", "sub-planner", "worker", "resolver", "fixup", "judge"} {
+		role, name := c.role(of)
+		if len(role.Command) > 0 {
+			name = role.Model
+		}
+		if name = cmp.Or(name, "the command of agents.roles."+of+" (say its model there)"); !c.account.Prices.Known(name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	switch {
+	case len(c.account.Prices) == 0:
+		return "agents.budget.usd cannot be kept: no price is known (agents.providers[].prices, in USD for a million tokens)", true
+	case len(names) > 0:
+		return "no price is known of " + strings.Join(names, ", ") + ": tokens of it count at the dearest price under agents.providers[].prices", false
+	}
+	return "", false
 }
 
 // spent is what a run has cost on this host, whichever process spent it.

@@ -94,6 +94,9 @@ func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
 	if err := c.probe(ctx); err != nil {
 		return err
 	}
+	if why, none := c.unpriced(); none && o.tokens == 0 && e.policy.Agents.Budget.Tokens == 0 {
+		return usagef("run: %s; add the prices, or bound the run in tokens with --budget", why)
+	}
 	workers := e.policy.Agents.Workers
 	if o.workers > 0 {
 		workers = o.workers

@@ -247,11 +247,13 @@ func (r *botRuns) Progress(_ context.Context, run string) (bot.Progress, error) 
 		return p, nil // its goal has not landed yet
 	}
 	p.State, p.Open, p.Handoffs, p.Ended = line.State, line.Open, line.Handoffs, line.Ended != nil
-	spent, err := (&agents.Meter{State: r.crew.hub.State()}).Spent(run)
+	spent, err := r.crew.spent()(run)
 	if err != nil {
 		return p, err
 	}
-	p.Tokens = spent.Total()
+	if p.Tokens = spent.Total(); spent.Unpriced == 0 {
+		p.USD = &spent.USD
+	}
 	if p.Green, err = r.crew.hub.Tip(r.crew.place.green); err != nil || p.Open == 0 {
 		return p, err
 	}

@@ -1,10 +1,8 @@
-package agents
+package cli
 
 import (
 	"strings"
 	"testing"
-
-	"greenward/agents/model"
 )
 
 // What codex exec --json and opencode run --format json printed, and what else may
@@ -23,20 +21,20 @@ not JSON at all
 `
 	for name, c := range map[string]struct {
 		output, said, fault string
-		usage               model.Usage
+		usage               Usage
 		steps               int
 	}{
-		"codex":            {codex, "all is done", "", model.Usage{Prompt: 10037, Cached: 7, Completion: 15}, 1},
-		"opencode":         {opencode, "all is done", "", model.Usage{Prompt: 17, Cached: 7, Completion: 5}, 1},
-		"an error":         {`{"type":"error","error":{"name":"APIError","data":{"message":"no key","statusCode":401}}}` + "\n", `{"type":"error","error":{"name":"APIError","data":{"message":"no key","statusCode":401}}}`, "no key", model.Usage{}, 0},
-		"a failed turn":    {`{"type":"turn.failed","error":{"message":"no quota"}}` + "\n", "{\"type\":\"turn.failed\",\"error\":{\"message\":\"no quota\"}}", "no quota", model.Usage{}, 0},
-		"plain text":       {"one\ntwo\n", "one\ntwo", "", model.Usage{}, 0},
-		"a liar":           {`{"type":"turn.completed","usage":{"input_tokens":-5,"output_tokens":99999999999999999}}`, "", "", model.Usage{Completion: 1 << 40}, 0},
-		"other types":      {`{"type":7}` + "\n" + `{"item":"x"}` + "\n[]\nnull\n", "{\"type\":7}\n{\"item\":\"x\"}\n[]\nnull", "", model.Usage{}, 0},
-		"one endless line": {strings.Repeat("{", 2*maxEventLine) + "\n" + codex, "all is done", "", model.Usage{Prompt: 10037, Cached: 7, Completion: 15}, 1},
+		"codex":            {codex, "all is done", "", Usage{Prompt: 10037, Cached: 7, Completion: 15}, 1},
+		"opencode":         {opencode, "all is done", "", Usage{Prompt: 17, Cached: 7, Completion: 5}, 1},
+		"an error":         {`{"type":"error","error":{"name":"APIError","data":{"message":"no key","statusCode":401}}}` + "\n", "", "no key", Usage{}, 0},
+		"a failed turn":    {`{"type":"turn.failed","error":{"message":"no quota"}}` + "\n", "", "no quota", Usage{}, 0},
+		"plain text":       {"one\ntwo\n", "", "", Usage{}, 0},
+		"a liar":           {`{"type":"turn.completed","usage":{"input_tokens":-5,"output_tokens":99999999999999999}}`, "", "", Usage{Completion: 1 << 40}, 0},
+		"other types":      {`{"type":7}` + "\n" + `{"item":"x"}` + "\n[]\nnull\n", "", "", Usage{}, 0},
+		"one endless line": {strings.Repeat("{", 2*maxLine) + "\n" + codex, "all is done", "", Usage{Prompt: 10037, Cached: 7, Completion: 15}, 1},
 	} {
 		for _, size := range []int{1, 7, 1 << 20} {
-			e := &events{}
+			e := &Output{}
 			for rest := c.output; len(rest) > 0 && (size > 1 || len(c.output) < 1<<16); rest = rest[min(size, len(rest)):] {
 				if n, err := e.Write([]byte(rest[:min(size, len(rest))])); n != min(size, len(rest)) || err != nil {
 					t.Fatal(n, err)
@@ -45,13 +43,9 @@ not JSON at all
 			if size == 1 && len(c.output) >= 1<<16 {
 				continue
 			}
-			e.end()
-			said := e.last(c.output)
-			if c.said == "" {
-				said = ""
-			}
-			if said != c.said || e.fault != c.fault || e.usage != c.usage || len(e.steps) != c.steps {
-				t.Errorf("%s in pieces of %d: %q, %q, %+v, %v", name, size, said, e.fault, e.usage, e.steps)
+			e.End()
+			if said := e.Said(); said != c.said || e.Fault != c.fault || e.Spent != c.usage || len(e.Steps) != c.steps {
+				t.Errorf("%s in pieces of %d: %q, %q, %+v, %v", name, size, e.Said(), e.Fault, e.Spent, e.Steps)
 			}
 		}
 	}
@@ -61,14 +55,14 @@ func FuzzEvents(f *testing.F) {
 	f.Add([]byte(`{"type":"item.completed","item":{"type":"agent_message","text":"x"}}`+"\n"), 3)
 	f.Add([]byte("\xff\x00{\n"), 1)
 	f.Fuzz(func(t *testing.T, data []byte, size int) {
-		e := &events{}
+		e := &Output{}
 		for size = 1 + (size&0xff+0xff)&0xff; len(data) > 0; data = data[min(size, len(data)):] {
 			if _, err := e.Write(data[:min(size, len(data))]); err != nil {
 				t.Fatal(err)
 			}
 		}
-		e.end()
-		if e.usage.Prompt < 0 || e.usage.Completion < 0 || len(e.line) > maxEventLine {
+		e.End()
+		if e.Spent.Prompt < 0 || e.Spent.Completion < 0 || len(e.line) > maxLine {
 			t.Errorf("%+v", e)
 		}
 	})
