@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"greenward/agents/cli"
 	"greenward/agents/model"
 	"greenward/internal/gittest"
 )
@@ -170,7 +171,7 @@ func TestACommandIsChargedAndStopsAtItsBudget(t *testing.T) {
 	task := w.addTask(Task{ID: "run/a"})
 	const turn = `echo '{"type":"turn.completed","usage":{"input_tokens":1000000,"cached_input_tokens":500000,"output_tokens":100000}}'`
 	account := &Account{Prices: Prices{"m": {In: 1, Cached: 0.5, Out: 10}}, Budget: Budget{USD: 3}}
-	worker := w.worker(&CommandMind{Argv: []string{"sh", "-c", "echo half >half.txt; " + turn + "; " + turn + "; sleep 600; echo late >half.txt"}, Model: "m", Account: account})
+	worker := w.worker(&CommandMind{Argv: []string{"sh", "-c", "echo half >half.txt; " + turn + "; " + turn + "; sleep 600; echo late >half.txt"}, Model: "m", Account: account, Listen: listen})
 	claim, err := worker.Claims.Take(t.Context(), task.ID, worker.Agent)
 	if err != nil {
 		t.Fatal(err)
@@ -195,3 +196,5 @@ func TestACommandIsChargedAndStopsAtItsBudget(t *testing.T) {
 	}
 	w.noWorkspaceLeft()
 }
+
+func listen(used func(prompt, cached, completion int64)) Told { return cli.Listen(used) }

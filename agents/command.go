@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"greenward/agents/cli"
 	"greenward/agents/model"
 	"greenward/agents/prompts"
 	"greenward/internal/git"
@@ -31,7 +30,28 @@ type CommandMind struct {
 	// knows what it costs.
 	Model   string
 	Account *Account // charged with the tokens that it tells of; nil: none
+	// Listen reads what the command prints, and calls used, before Write returns,
+	// for tokens that it tells of, cached being a part of prompt; nil: what it prints
+	// is only output.
+	Listen func(used func(prompt, cached, completion int64)) Told
 }
+
+// Told is what a command tells of its work. All of it is foreign text.
+type Told interface {
+	io.Writer
+	End()            // no more comes
+	Said() string    // its last words
+	Fault() string   // trouble that it told of
+	Steps() []string // commands that it says it ran
+}
+
+// silent is a command that tells nothing.
+type silent struct{ io.Writer }
+
+func (silent) End()            {}
+func (silent) Said() string    { return "" }
+func (silent) Fault() string   { return "" }
+func (silent) Steps() []string { return nil }
 
 // Begin only remembers the job.
 func (m *CommandMind) Begin(_ context.Context, job Job) (Session, error) {
@@ -132,11 +152,14 @@ func (s *commandSession) start(ctx context.Context, text string) (Report, error)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	told := &cli.Output{Used: func(used cli.Usage) {
-		if err := s.charge(used); err != nil {
-			stop(err) // a command whose budget is used up is ended where it is
-		}
-	}}
+	var told Told = silent{io.Discard}
+	if s.mind.Listen != nil {
+		told = s.mind.Listen(func(prompt, cached, completion int64) {
+			if err := s.charge(model.Usage{Prompt: prompt, Cached: cached, Completion: completion}); err != nil {
+				stop(err) // a command whose budget is used up is ended where it is
+			}
+		})
+	}
 	out := proc.NewCapture(4<<10, 12<<10, nil)
 	result, err := s.job.Workspace.Run(ctx, proc.Command{
 		Name: call[0], Args: call[1:], Dir: s.job.Workspace.Dir(), Env: append(append([]string(nil), s.job.Env...), s.mind.Env...),
@@ -163,7 +186,7 @@ func (s *commandSession) start(ctx context.Context, text string) (Report, error)
 }
 
 // report is what a command that has ended is taken to say.
-func (s *commandSession) report(result proc.Result, changed bool, told *cli.Output, output string) (Report, error) {
+func (s *commandSession) report(result proc.Result, changed bool, told Told, output string) (Report, error) {
 	report := Report{Outcome: Done, Summary: s.job.Task.Title, Model: s.mind.Model, Notes: []string{fmt.Sprintf("%s ended: %s", s.mind.Argv[0], result)}}
 	switch {
 	case !result.OK() && !changed:
@@ -171,14 +194,14 @@ func (s *commandSession) report(result proc.Result, changed bool, told *cli.Outp
 	case !result.OK():
 		report.Outcome = Partial
 	}
-	if told.Fault != "" {
-		report.Concerns = append(report.Concerns, told.Fault)
+	if fault := told.Fault(); fault != "" {
+		report.Concerns = append(report.Concerns, fault)
 	}
 	if last := cmp.Or(told.Said(), lastLines(output, 5)); last != "" {
 		report.Notes = append(report.Notes, last)
 	}
 	argv := strings.Join(s.mind.Argv, " ")
-	for _, step := range told.Steps {
+	for _, step := range told.Steps() {
 		if err := s.job.Transcript.Add(Event{Kind: EventNote, Tool: argv, Text: "it says that it ran: " + step}); err != nil {
 			return Report{}, err
 		}
@@ -188,8 +211,7 @@ func (s *commandSession) report(result proc.Result, changed bool, told *cli.Outp
 
 // charge notes what the command says that it used, as a reply is noted, and charges
 // it. The error is an ErrBudget once the command must not go on.
-func (s *commandSession) charge(used cli.Usage) error {
-	u := model.Usage{Prompt: used.Prompt, Cached: used.Cached, Completion: used.Completion}
+func (s *commandSession) charge(u model.Usage) error {
 	s.spent = s.spent.Add(u)
 	if s.told++; s.told <= maxTold {
 		if err := s.job.Transcript.Add(Event{Kind: EventReply, Model: s.mind.Model, Usage: &u}); err != nil {

@@ -21,27 +21,23 @@ const (
 	maxSaid  = 64 << 10
 )
 
-// Usage is how many tokens a program says it used since it said so last.
-type Usage struct {
-	Prompt, Cached, Completion int64 // Cached is a part of Prompt
-}
-
 // Output is what a program prints, taken line by line. Whatever cannot be read is
-// only output. It is written to by one goroutine; the zero value is ready.
+// only output. It is written to by one goroutine, and read after End.
 type Output struct {
-	// Used, where it is not nil, is told of tokens as soon as the program tells of
-	// them, by the goroutine that writes.
-	Used func(Usage)
+	used func(prompt, cached, completion int64)
 
-	Steps []string // commands that it says it ran
-	Fault string   // the last trouble that it told of
-	Spent Usage    // of all that it told
-
+	steps []string
+	fault string
 	line  []byte
 	over  bool // the line is too long
 	said  string
 	delta bool // said came in pieces, and more may follow
 }
+
+// Listen reads what a program prints. used, where it is not nil, is told of tokens as
+// soon as the program tells of them, by the goroutine that writes; cached is a part
+// of prompt.
+func Listen(used func(prompt, cached, completion int64)) *Output { return &Output{used: used} }
 
 // event is what is looked for in a line, by the names that are in use.
 type event struct {
@@ -151,18 +147,12 @@ func (o *Output) End() {
 	// A liar's numbers are not let below zero, nor wrap round.
 	const most = 1 << 40
 	count := func(n int64) int64 { return min(max(n, 0), most) }
-	tokens, cached := got.Part.Tokens, count(got.Usage.Cached)+count(got.Usage.Read)+count(got.Part.Tokens.Cache.Read)+count(got.Stats.Cached)
-	used := Usage{
-		Prompt: count(got.Usage.Input) + count(got.Usage.Read) + count(got.Usage.Created) + count(tokens.Input) + count(tokens.Cache.Read) + count(got.Stats.Input),
-		Cached: cached, Completion: count(got.Usage.Output) + count(tokens.Output) + count(got.Stats.Output),
-	}
-	used.Cached = min(used.Cached, used.Prompt)
-	if used == (Usage{}) {
-		return
-	}
-	o.Spent = Usage{o.Spent.Prompt + used.Prompt, o.Spent.Cached + used.Cached, o.Spent.Completion + used.Completion}
-	if o.Used != nil {
-		o.Used(used)
+	tokens := got.Part.Tokens
+	cached := count(got.Usage.Cached) + count(got.Usage.Read) + count(tokens.Cache.Read) + count(got.Stats.Cached)
+	prompt := count(got.Usage.Input) + count(got.Usage.Read) + count(got.Usage.Created) + count(tokens.Input) + count(tokens.Cache.Read) + count(got.Stats.Input)
+	completion := count(got.Usage.Output) + count(tokens.Output) + count(got.Stats.Output)
+	if o.used != nil && prompt+completion > 0 {
+		o.used(prompt, min(cached, prompt), completion)
 	}
 }
 
@@ -182,7 +172,7 @@ func (o *Output) take(got event) {
 	case got.Type == "assistant":
 		o.message(got.Message)
 	case got.Type == "result" && got.IsError:
-		o.Fault = plain(string(got.Result))
+		o.fault = plain(string(got.Result))
 	case got.Type == "result":
 		o.say(string(got.Result), false)
 	case got.Type == "turn.failed" || got.Type == "error":
@@ -190,10 +180,10 @@ func (o *Output) take(got event) {
 		if json.Unmarshal(got.Message, &told) != nil {
 			told = ""
 		}
-		o.Fault = plain(cmp.Or(got.Error.Message, got.Error.Data.Message, string(told)))
+		o.fault = plain(cmp.Or(got.Error.Message, got.Error.Data.Message, string(told)))
 	}
 	if got.Type == "result" && got.Error.Message != "" {
-		o.Fault = plain(got.Error.Message)
+		o.fault = plain(got.Error.Message)
 	}
 }
 
@@ -238,12 +228,18 @@ func (o *Output) say(words string, delta bool) {
 // step takes a command that the agent says it ran. What it says afterwards begins anew.
 func (o *Output) step(command string) {
 	o.delta = false
-	if command != "" && len(o.Steps) < maxSteps {
-		o.Steps = append(o.Steps, plain(command))
+	if command != "" && len(o.steps) < maxSteps {
+		o.steps = append(o.steps, plain(command))
 	}
 }
 
 func plain(words string) string { return proc.Text([]byte(words)) }
+
+// Steps are commands that it says it ran.
+func (o *Output) Steps() []string { return o.steps }
+
+// Fault is the last trouble that it told of, or "".
+func (o *Output) Fault() string { return o.fault }
 
 // Said is what the agent said at its end, or "".
 func (o *Output) Said() string { return strings.TrimSpace(o.said) }

@@ -5,6 +5,13 @@ import (
 	"testing"
 )
 
+// used is what a program says that it used.
+type used struct{ Prompt, Cached, Completion int64 }
+
+func (u *used) add(prompt, cached, completion int64) {
+	*u = used{u.Prompt + prompt, u.Cached + cached, u.Completion + completion}
+}
+
 // What codex exec --json and opencode run --format json printed, and what else may
 // come.
 func TestEventsOfACommand(t *testing.T) {
@@ -21,20 +28,21 @@ not JSON at all
 `
 	for name, c := range map[string]struct {
 		output, said, fault string
-		usage               Usage
+		usage               used
 		steps               int
 	}{
-		"codex":            {codex, "all is done", "", Usage{Prompt: 10037, Cached: 7, Completion: 15}, 1},
-		"opencode":         {opencode, "all is done", "", Usage{Prompt: 17, Cached: 7, Completion: 5}, 1},
-		"an error":         {`{"type":"error","error":{"name":"APIError","data":{"message":"no key","statusCode":401}}}` + "\n", "", "no key", Usage{}, 0},
-		"a failed turn":    {`{"type":"turn.failed","error":{"message":"no quota"}}` + "\n", "", "no quota", Usage{}, 0},
-		"plain text":       {"one\ntwo\n", "", "", Usage{}, 0},
-		"a liar":           {`{"type":"turn.completed","usage":{"input_tokens":-5,"output_tokens":99999999999999999}}`, "", "", Usage{Completion: 1 << 40}, 0},
-		"other types":      {`{"type":7}` + "\n" + `{"item":"x"}` + "\n[]\nnull\n", "", "", Usage{}, 0},
-		"one endless line": {strings.Repeat("{", 2*maxLine) + "\n" + codex, "all is done", "", Usage{Prompt: 10037, Cached: 7, Completion: 15}, 1},
+		"codex":            {codex, "all is done", "", used{Prompt: 10037, Cached: 7, Completion: 15}, 1},
+		"opencode":         {opencode, "all is done", "", used{Prompt: 17, Cached: 7, Completion: 5}, 1},
+		"an error":         {`{"type":"error","error":{"name":"APIError","data":{"message":"no key","statusCode":401}}}` + "\n", "", "no key", used{}, 0},
+		"a failed turn":    {`{"type":"turn.failed","error":{"message":"no quota"}}` + "\n", "", "no quota", used{}, 0},
+		"plain text":       {"one\ntwo\n", "", "", used{}, 0},
+		"a liar":           {`{"type":"turn.completed","usage":{"input_tokens":-5,"output_tokens":99999999999999999}}`, "", "", used{Completion: 1 << 40}, 0},
+		"other types":      {`{"type":7}` + "\n" + `{"item":"x"}` + "\n[]\nnull\n", "", "", used{}, 0},
+		"one endless line": {strings.Repeat("{", 2*maxLine) + "\n" + codex, "all is done", "", used{Prompt: 10037, Cached: 7, Completion: 15}, 1},
 	} {
 		for _, size := range []int{1, 7, 1 << 20} {
-			e := &Output{}
+			spent := used{}
+			e := Listen(spent.add)
 			for rest := c.output; len(rest) > 0 && (size > 1 || len(c.output) < 1<<16); rest = rest[min(size, len(rest)):] {
 				if n, err := e.Write([]byte(rest[:min(size, len(rest))])); n != min(size, len(rest)) || err != nil {
 					t.Fatal(n, err)
@@ -44,8 +52,8 @@ not JSON at all
 				continue
 			}
 			e.End()
-			if said := e.Said(); said != c.said || e.Fault != c.fault || e.Spent != c.usage || len(e.Steps) != c.steps {
-				t.Errorf("%s in pieces of %d: %q, %q, %+v, %v", name, size, e.Said(), e.Fault, e.Spent, e.Steps)
+			if said := e.Said(); said != c.said || e.Fault() != c.fault || spent != c.usage || len(e.Steps()) != c.steps {
+				t.Errorf("%s in pieces of %d: %q, %q, %+v, %v", name, size, e.Said(), e.Fault(), spent, e.Steps())
 			}
 		}
 	}
@@ -55,14 +63,15 @@ func FuzzEvents(f *testing.F) {
 	f.Add([]byte(`{"type":"item.completed","item":{"type":"agent_message","text":"x"}}`+"\n"), 3)
 	f.Add([]byte("\xff\x00{\n"), 1)
 	f.Fuzz(func(t *testing.T, data []byte, size int) {
-		e := &Output{}
+		spent := used{}
+		e := Listen(spent.add)
 		for size = 1 + (size&0xff+0xff)&0xff; len(data) > 0; data = data[min(size, len(data)):] {
 			if _, err := e.Write(data[:min(size, len(data))]); err != nil {
 				t.Fatal(err)
 			}
 		}
 		e.End()
-		if e.Spent.Prompt < 0 || e.Spent.Completion < 0 || len(e.line) > maxLine {
+		if spent.Prompt < 0 || spent.Completion < 0 || len(e.line) > maxLine {
 			t.Errorf("%+v", e)
 		}
 	})

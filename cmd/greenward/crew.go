@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"greenward/agents"
+	"greenward/agents/cli"
 	"greenward/agents/model"
 	"greenward/internal/config"
 	"greenward/internal/git"
@@ -158,6 +159,7 @@ func (c *crew) mind() (agents.Mind, error) {
 func (c *crew) command(role config.Role) *agents.CommandMind {
 	return &agents.CommandMind{
 		Argv: role.Command, Time: c.policy.Agents.Limits.Time, Env: c.app.host.Only(role.Env...), Model: role.Model, Account: c.account,
+		Listen: func(used func(prompt, cached, completion int64)) agents.Told { return cli.Listen(used) },
 	}
 }
 
