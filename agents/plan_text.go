@@ -84,7 +84,7 @@ func describeEvents(n News, notes []string) string {
 			b.WriteString("- … more hand-offs; read main's log if you need them\n")
 			break
 		}
-		fmt.Fprintf(&b, "- `%s` %s: %s (commit %s)\n", h.Task, h.Outcome, h.Subject, h.Commit.Short())
+		fmt.Fprintf(&b, "- `%s` %s: %s (commit %s)\n", h.Task, h.Outcome, h.Subject, h.Commit.Hash.Short())
 		for _, list := range lists(&h.Handoff) {
 			for _, value := range *list.values {
 				fmt.Fprintf(&b, "  - %s: %s\n", strings.TrimPrefix(list.key, "Handoff-"), value)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -102,7 +103,7 @@ func (n News) open() int {
 // Landed is one hand-off on main.
 type Landed struct {
 	Handoff
-	Commit  git.Hash
+	Commit  git.Commit
 	Subject string
 	Body    string
 }
@@ -168,33 +169,42 @@ func (p *Planner) Read(ctx context.Context) (News, error) {
 	if state.Seen == main {
 		return n, nil
 	}
-	if n.Handoffs, err = HandoffsSince(ctx, p.Repo, main, state.Seen, p.Path); err != nil {
-		return News{}, err
+	for h, err := range Handoffs(ctx, p.Repo, main, state.Seen, func(h Handoff) bool { return PlannerOf(h.Task) == p.Path }) {
+		if err != nil {
+			return News{}, err
+		}
+		n.Handoffs = append(n.Handoffs, h)
 	}
+	slices.Reverse(n.Handoffs)
 	return n, p.compare(&n)
 }
 
-// HandoffsSince is every hand-off of a planner's own tasks and slices that landed
-// after since, up to and with main; oldest first. No since: all there are.
-func HandoffsSince(ctx context.Context, repo *git.Repo, main, since git.Hash, planner string) ([]Landed, error) {
-	hashes, err := repo.RevList(ctx, []git.Hash{main}, []git.Hash{since}, "--reverse", "--grep=^Handoff: ", "--extended-regexp")
-	if err != nil {
-		return nil, fmt.Errorf("list hand-offs: %w", err)
-	}
-	var all []Landed
-	for _, hash := range hashes {
-		commit, err := repo.Commit(hash)
+// Handoffs is every hand-off on main that since does not hold and that wanted takes,
+// newest first, whichever way it landed; no since: of all there are. A commit whose
+// trailers are not those of one hand-off speaks for nobody and is left out.
+func Handoffs(ctx context.Context, repo *git.Repo, main, since git.Hash, wanted func(Handoff) bool) iter.Seq2[Landed, error] {
+	return func(yield func(Landed, error) bool) {
+		hashes, err := repo.RevList(ctx, []git.Hash{main}, []git.Hash{since}, "--grep=^Handoff: ", "--extended-regexp")
 		if err != nil {
-			return nil, fmt.Errorf("list hand-offs: %w", err)
+			yield(Landed{}, fmt.Errorf("list hand-offs: %w", err))
+			return
 		}
-		m := git.ParseMessage(commit.Message)
-		h, err := ParseHandoff(m.Trailers)
-		if err != nil || PlannerOf(h.Task) != planner {
-			continue // no hand-off, or not written by the harness: its text speaks for nobody
+		for _, hash := range hashes {
+			commit, err := repo.Commit(hash)
+			if err != nil {
+				yield(Landed{}, fmt.Errorf("list hand-offs: %w", err))
+				return
+			}
+			m := git.ParseMessage(commit.Message)
+			h, err := ParseHandoff(m.Trailers)
+			if err != nil || !wanted(h) {
+				continue // no hand-off, or not written by the harness
+			}
+			if !yield(Landed{Handoff: h, Commit: commit, Subject: m.Subject, Body: m.Body}, nil) {
+				return
+			}
 		}
-		all = append(all, Landed{Handoff: h, Commit: hash, Subject: m.Subject, Body: m.Body})
 	}
-	return all, nil
 }
 
 // Episode settles what an earlier life left, or wakes the planner once: a fresh

@@ -40,6 +40,9 @@ func (l *Lander) fence(entry string, t git.Trailers, tip git.Hash) (claim, *Foun
 	if len(ids) != 1 || !isClaim(ids[0]) {
 		return invalid("the hand-off of %s wants one Claim: of 12 hexadecimal digits, and has %q", task, ids)
 	}
+	if said := distinct(t.All("Handoff")); len(said) > 1 || len(said) == 1 && !slices.Contains(outcomes(), said[0]) {
+		return invalid("the hand-off of %s says Handoff: %s; it is one of %s", task, strings.Join(said, ", "), strings.Join(outcomes(), ", "))
+	}
 	superseded := func(detail string) (claim, *Found, error) {
 		return claim{}, &Found{Reason: journal.ReasonSuperseded, Task: task, Detail: detail, Paths: []string{}}, nil
 	}
@@ -94,6 +97,9 @@ func taskFile(repo *git.Repo, treeish git.Hash, task string) (string, error) {
 	}
 	return "", nil
 }
+
+// outcomes is how a task can end.
+func outcomes() []string { return []string{"done", "partial", "blocked", "failed"} }
 
 func isClaim(id string) bool {
 	return len(id) == 12 && strings.Trim(id, "0123456789abcdef") == ""

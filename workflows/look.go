@@ -3,7 +3,7 @@ package workflows
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 
 	"greenward/agents"
@@ -70,20 +70,15 @@ func (t *tree) lookAtMain(ctx context.Context) error {
 // handoffs marks the planners to whom something was handed off since the last
 // look, and tells which tasks ended that way.
 func (t *tree) handoffs(ctx context.Context, main git.Hash) (map[string]bool, error) {
-	hashes, err := t.Hub.RevList(ctx, []git.Hash{main}, []git.Hash{t.main}, "--reverse", "--grep=^Handoff: ", "--extended-regexp")
-	if err != nil {
-		return nil, fmt.Errorf("list hand-offs: %w", err)
-	}
-	ended := map[string]bool{}
-	for _, hash := range hashes {
-		c, err := t.Hub.Commit(hash)
+	var landed []agents.Landed
+	for h, err := range agents.Handoffs(ctx, t.Hub.Repo, main, t.main, func(h agents.Handoff) bool { return agents.RunOf(h.Task) == t.run }) {
 		if err != nil {
 			return nil, err
 		}
-		h, err := agents.ParseHandoff(c.Trailers())
-		if err != nil || agents.RunOf(h.Task) != t.run {
-			continue // no hand-off of this run
-		}
+		landed = append(landed, h)
+	}
+	ended := map[string]bool{}
+	for _, h := range slices.Backward(landed) {
 		ended[h.Task] = true
 		t.progress = t.Now()
 		if t.fruitless++; h.Outcome == agents.Done || h.Outcome == agents.Partial {

@@ -393,18 +393,11 @@ func (r *Run) summary(ctx context.Context, run string) (Summary, error) {
 	if err != nil {
 		return s, err
 	}
-	handoffs, err := r.Hub.RevList(ctx, []git.Hash{tip}, nil, "--extended-regexp", "--grep=^Task: "+regexp.QuoteMeta(run)+"(/|$)", "--grep=^Handoff: ", "--all-match")
-	if err != nil {
-		return s, err
-	}
-	for _, h := range handoffs {
-		c, err := r.Hub.Commit(h)
+	for h, err := range agents.Handoffs(ctx, r.Hub.Repo, tip, "", func(h agents.Handoff) bool { return agents.RunOf(h.Task) == run }) {
 		if err != nil {
 			return s, err
 		}
-		if one, err := agents.ParseHandoff(c.Trailers()); err == nil && agents.RunOf(one.Task) == run {
-			s.Handoffs[string(one.Outcome)]++
-		}
+		s.Handoffs[string(h.Outcome)]++
 	}
 	if r.Engine != nil {
 		tip, err := r.Hub.Tip(r.Engine.Green)

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,9 +35,14 @@ type RunLine struct {
 }
 
 // ListRuns lists the runs that main knows, the newest first.
-func ListRuns(repo *git.Repo, main git.Hash, controls journal.Controls, claims *agents.Claims) ([]RunLine, error) {
+func ListRuns(ctx context.Context, repo *git.Repo, main git.Hash, controls journal.Controls, claims *agents.Claims) ([]RunLine, error) {
 	l := runList{repo: repo, runs: map[string]*RunLine{}}
-	for c, err := range repo.History(main, "") {
+	hashes, err := repo.RevList(ctx, []git.Hash{main}, nil, "--extended-regexp", "--grep=^(Handoff|Run): ")
+	if err != nil {
+		return nil, fmt.Errorf("read the runs: %w", err)
+	}
+	for _, hash := range hashes {
+		c, err := repo.Commit(hash)
 		if err != nil {
 			return nil, fmt.Errorf("read the runs: %w", err)
 		}

@@ -131,7 +131,10 @@ func house(dir string, r bot.Repository) (string, error) {
 
 // hub serves one repository of the App.
 func (f *front) hub(ctx context.Context, cfg bot.Config, t *tenant, dir string) error {
-	sub, r := *f.app, t.Repository
+	sub := *f.app
+	f.mu.Lock()
+	r := t.Repository
+	f.mu.Unlock()
 	home, err := house(dir, r)
 	if err != nil {
 		return err

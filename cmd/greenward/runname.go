@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -9,8 +10,8 @@ import (
 
 // runNamed is the run that a person means by its name, or by the beginning of it that
 // no other has.
-func (a *app) runNamed(p *place, command, name string) (string, error) {
-	runs, err := a.runs(p)
+func (a *app) runNamed(ctx context.Context, p *place, command, name string) (string, error) {
+	runs, err := a.runs(ctx, p)
 	if err != nil {
 		return "", err
 	}
@@ -33,21 +34,21 @@ func (a *app) runNamed(p *place, command, name string) (string, error) {
 }
 
 // chosen is the run that a list is to be of; empty: all of them.
-func (a *app) chosen(p *place, command, name string) (string, error) {
+func (a *app) chosen(ctx context.Context, p *place, command, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	return a.runNamed(p, command, name)
+	return a.runNamed(ctx, p, command, name)
 }
 
 // watched is chosen, and takes a run besides that has left nothing but transcripts.
-func (a *app) watched(p *place, command, name string) (string, error) {
+func (a *app) watched(ctx context.Context, p *place, command, name string) (string, error) {
 	if agents.CheckID(name) == nil {
 		if files, err := (agents.Query{Run: name}).Transcripts(p.hub.State()); err != nil || len(files) > 0 {
 			return name, err
 		}
 	}
-	return a.chosen(p, command, name)
+	return a.chosen(ctx, p, command, name)
 }
 
 // someOf is a list of names that a line can hold.

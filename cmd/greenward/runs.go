@@ -51,7 +51,7 @@ func runsCommands() []command {
 }
 
 // runs lists what main of a place knows.
-func (a *app) runs(p *place) ([]workflows.RunLine, error) {
+func (a *app) runs(ctx context.Context, p *place) ([]workflows.RunLine, error) {
 	signer, err := p.hub.Key()
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (a *app) runs(p *place) ([]workflows.RunLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return workflows.ListRuns(p.hub.Repo, p.tip, controls, &agents.Claims{Repo: p.hub.Repo, Now: a.now})
+	return workflows.ListRuns(ctx, p.hub.Repo, p.tip, controls, &agents.Claims{Repo: p.hub.Repo, Now: a.now})
 }
 
 func (a *app) listRuns(ctx context.Context) error {
@@ -72,7 +72,7 @@ func (a *app) listRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	runs, err := a.runs(p)
+	runs, err := a.runs(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (a *app) steerRun(ctx context.Context, verb, name, reason string) error {
 		return err
 	}
 	name, slice, _ := strings.Cut(name, "/")
-	run, err := a.runNamed(p, verb, name)
+	run, err := a.runNamed(ctx, p, verb, name)
 	if err != nil {
 		return err
 	}

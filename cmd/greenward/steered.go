@@ -235,10 +235,10 @@ func (r *botRuns) Seen(_ context.Context, issue int, trigger string) (string, er
 }
 
 // Progress says how a run stands; main's history is read again only when something moved.
-func (r *botRuns) Progress(_ context.Context, run string) (bot.Progress, error) {
+func (r *botRuns) Progress(ctx context.Context, run string) (bot.Progress, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.read(); err != nil {
+	if err := r.read(ctx); err != nil {
 		return bot.Progress{}, err
 	}
 	p := bot.Progress{State: "waiting"}
@@ -266,7 +266,7 @@ func (r *botRuns) Progress(_ context.Context, run string) (bot.Progress, error) 
 	return p, err
 }
 
-func (r *botRuns) read() error {
+func (r *botRuns) read(ctx context.Context) error {
 	hub := r.crew.hub
 	var as [2]git.Hash
 	for i, ref := range []git.Ref{r.crew.main, git.Control} {
@@ -283,7 +283,7 @@ func (r *botRuns) read() error {
 	if err != nil {
 		return err
 	}
-	lines, err := workflows.ListRuns(hub.Repo, as[0], controls, r.crew.claims)
+	lines, err := workflows.ListRuns(ctx, hub.Repo, as[0], controls, r.crew.claims)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func tasksCommand() command {
 				if err != nil {
 					return err
 				}
-				if run, err = a.chosen(p, "tasks", run); err != nil {
+				if run, err = a.chosen(ctx, p, "tasks", run); err != nil {
 					return err
 				}
 				return a.listTasks(ctx, p, run)
@@ -121,30 +121,26 @@ func handoffsCommand() command {
 				if err != nil {
 					return err
 				}
-				if run, err = a.chosen(p, "handoffs", run); err != nil {
+				if run, err = a.chosen(ctx, p, "handoffs", run); err != nil {
 					return err
 				}
-				return a.listHandoffs(p, run, *most)
+				return a.listHandoffs(ctx, p, run, *most)
 			}
 		},
 	}
 }
 
-func (a *app) listHandoffs(p *place, run string, most int) error {
-	for c, err := range p.hub.History(p.tip, "") {
+func (a *app) listHandoffs(ctx context.Context, p *place, run string, most int) error {
+	for h, err := range agents.Handoffs(ctx, p.hub.Repo, p.tip, "", func(h agents.Handoff) bool { return run == "" || agents.RunOf(h.Task) == run }) {
 		if err != nil {
 			return err
-		}
-		h, err := agents.ParseHandoff(c.Trailers())
-		if err != nil || run != "" && agents.RunOf(h.Task) != run {
-			continue // most commits are no hand-off
 		}
 		if most--; most < 0 {
 			return nil
 		}
-		one := handoffLine{c.Hash, c.Committer.When.UTC(), h.Task, string(h.Outcome), h.Agent, append([]string{}, h.Notes...)}
+		one := handoffLine{h.Commit.Hash, h.Commit.Committer.When.UTC(), h.Task, string(h.Outcome), h.Agent, append([]string{}, h.Notes...)}
 		if err := a.print(one, func(w io.Writer) {
-			line(w, "%s  %s  %-8s %-40s  %s", c.Hash.Short(), one.At.Format(time.DateTime), one.Outcome, one.Task, one.Agent)
+			line(w, "%s  %s  %-8s %-40s  %s", one.Commit.Short(), one.At.Format(time.DateTime), one.Outcome, one.Task, one.Agent)
 		}); err != nil {
 			return err
 		}

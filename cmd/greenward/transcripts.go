@@ -266,11 +266,11 @@ func (a *app) top(ctx context.Context, run string, watch bool) error {
 	if err != nil {
 		return err
 	}
-	if run, err = a.watched(p, "top", run); err != nil {
+	if run, err = a.watched(ctx, p, "top", run); err != nil {
 		return err
 	}
 	for {
-		if err := a.topOnce(p, run, watch); err != nil || !watch {
+		if err := a.topOnce(ctx, p, run, watch); err != nil || !watch {
 			return err
 		}
 		select {
@@ -281,12 +281,12 @@ func (a *app) top(ctx context.Context, run string, watch bool) error {
 	}
 }
 
-func (a *app) topOnce(p *place, run string, anew bool) error {
+func (a *app) topOnce(ctx context.Context, p *place, run string, anew bool) error {
 	lines, err := a.agentLines(p, run)
 	if err != nil {
 		return err
 	}
-	runs, err := a.runs(p)
+	runs, err := a.runs(ctx, p)
 	if err != nil {
 		return err
 	}

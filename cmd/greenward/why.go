@@ -89,7 +89,7 @@ func (s *story) tell(ctx context.Context, subject string) (kind string, err erro
 	}
 	files, err := agents.Query{Agent: subject}.Transcripts(s.place.hub.State())
 	if err == nil && len(files) > 0 {
-		return "agent", s.agent(subject)
+		return "agent", s.agent(ctx, subject)
 	}
 	commit, err := s.place.commit(ctx, subject)
 	if errors.Is(err, git.ErrNotFound) {
@@ -270,17 +270,15 @@ func (s *story) episodes(q agents.Query) error {
 	return nil
 }
 
-func (s *story) agent(name string) error {
+func (s *story) agent(ctx context.Context, name string) error {
 	if err := s.episodes(agents.Query{Agent: name}); err != nil {
 		return err
 	}
-	for c, err := range s.place.hub.History(s.place.tip, "") {
+	for h, err := range agents.Handoffs(ctx, s.place.hub.Repo, s.place.tip, "", func(h agents.Handoff) bool { return h.Agent == name }) {
 		if err != nil {
 			return err
 		}
-		if h, err := agents.ParseHandoff(c.Trailers()); err == nil && h.Agent == name {
-			s.handoff(c, h)
-		}
+		s.handoff(h.Commit, h.Handoff)
 	}
 	return nil
 }

@@ -33,6 +33,10 @@ func (f *Fsck) handoffs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	merged, err := f.merged(ctx, main)
+	if err != nil {
+		return err
+	}
 	newer, holder := map[string]git.Hash{}, map[string]string{}
 	for _, hash := range hashes {
 		c, err := f.Hub.Commit(hash)
@@ -46,7 +50,7 @@ func (f *Fsck) handoffs(ctx context.Context) error {
 		case err != nil:
 			f.find(KindForged, string(hash), "%v; it counts for nothing", err)
 			continue
-		case !landed(c):
+		case !landed(c) && !merged[hash]:
 			f.find(KindForged, string(hash), "hands off %s, and the queue did not land it: whoever pushed it to main says so, no worker", h.Task)
 			continue
 		}
@@ -66,6 +70,26 @@ func (f *Fsck) handoffs(ctx context.Context) error {
 func landed(c git.Commit) bool {
 	_, ended := c.Trailers().Get(merge.ChangeKey)
 	return ended && c.Committer.Email == queue.Committer(c.Committer.When).Email
+}
+
+// merged is the heads that the lander merged as they are: a merge carries Change: for
+// the hand-off that it brings.
+func (f *Fsck) merged(ctx context.Context, main git.Hash) (map[git.Hash]bool, error) {
+	hashes, err := f.Hub.RevList(ctx, []git.Hash{main}, nil, "--min-parents=2", "--grep=^"+merge.ChangeKey+": ")
+	if err != nil {
+		return nil, err
+	}
+	heads := map[git.Hash]bool{}
+	for _, hash := range hashes {
+		c, err := f.Hub.Commit(hash)
+		if err != nil {
+			return nil, err
+		}
+		if landed(c) {
+			heads[c.Parents[1]] = true
+		}
+	}
+	return heads, nil
 }
 
 // undone is the landings that were taken back, so that their task was open again.
