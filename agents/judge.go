@@ -41,9 +41,10 @@ type Case struct {
 }
 
 // Judgement is what a judge found. One that is not Known says nothing about the
-// goal: the judge came to no end.
+// goal: the judge came to no end, as Cut says.
 type Judgement struct {
 	Known    bool
+	Cut      Cut
 	Met      bool
 	Findings []string
 	Model    string
@@ -87,7 +88,7 @@ func (j *Judge) Judge(ctx context.Context, c Case) (out Judgement, err error) {
 		return out, err
 	}
 	cut, err := loop.Run(ctx, c.text())
-	out.Spent, out.Model = loop.Spent(), loop.answeredBy
+	out.Spent, out.Model, out.Cut = loop.Spent(), loop.answeredBy, cut
 	return out, errors.Join(err, j.Transcript.Add(Event{Kind: EventEnd, Outcome: string(cut), Text: strings.Join(out.Findings, "\n")}))
 }
 

@@ -290,6 +290,9 @@ func fatal(err error) bool {
 	if spent, ok := errors.AsType[*agents.BudgetError](err); ok {
 		return spent.Run()
 	}
+	if _, futile := errors.AsType[*futileError](err); futile {
+		return true
+	}
 	fault, ok := errors.AsType[*model.Error](err)
 	return ok && fault.Fatal()
 }

@@ -14,6 +14,10 @@ import (
 // as failed: it would go on for ever.
 const maxJudged = 5
 
+// maxUnjudged is how often in a row a judge may come to no verdict: no verdict is not
+// a pass.
+const maxUnjudged = 3
+
 // futileError says that going on would not help.
 type futileError struct{ why string }
 
@@ -29,13 +33,16 @@ func (t *tree) review(ctx context.Context, p agents.Proposal) (agents.Review, er
 	if err != nil {
 		return agents.Review{}, err
 	}
-	j, err := t.Judge(ctx, agents.Case{Run: t.run, At: at, Goal: p.Goal, Claimed: p.Summary, Green: stands})
-	if err != nil {
-		return agents.Review{}, err
+	var j agents.Judgement
+	for try := 0; !j.Known; try++ {
+		if try == maxUnjudged {
+			return agents.Review{}, &futileError{fmt.Sprintf("the planner says that the goal is met, and its judge came to no verdict %d times (%s), so nobody has looked: see greenward replay judge, then run the goal again", try, j.Cut)}
+		}
+		if j, err = t.Judge(ctx, agents.Case{Run: t.run, At: at, Goal: p.Goal, Claimed: p.Summary, Green: stands}); err != nil {
+			return agents.Review{}, err
+		}
 	}
 	switch {
-	case !j.Known:
-		return agents.Review{Met: true, Note: "the judge came to no verdict; the planner's word was taken"}, nil
 	case j.Met:
 		return agents.Review{Met: true, Note: git.OneLine(fmt.Sprintf("judged on %s: %s", at.Short(), strings.Join(j.Findings, "; ")))}, nil
 	case p.Rounds+1 >= maxJudged:

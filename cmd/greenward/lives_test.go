@@ -161,6 +161,30 @@ func TestS42APlannerThatOnlyTalksEndsTheRun(t *testing.T) {
 	}
 }
 
+// A judge that comes to no verdict does not pass a goal: it is asked three times, then
+// the run ends and says why, with its goal open.
+func TestS24AJudgeWithoutAVerdictPassesNothing(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	p := newKillPlaceWith(t, func(r modeltest.Request) modeltest.Reply {
+		if r.Offers("verdict") {
+			asked.Add(1)
+			return modeltest.Say("It looks good to me.")
+		}
+		return killScript(r)
+	})
+	result, out := p.within(5*time.Minute, "run", killGoal)
+	if result.OK() || !strings.Contains(out, "its judge came to no verdict 3 times (answers without tool calls)") {
+		t.Errorf("run: %v\n%s", result, out)
+	}
+	if n := asked.Load(); n != 3*3 {
+		t.Errorf("the judge was asked %d times, want 3 conversations of 3 answers", n)
+	}
+	if gittest.Git(t, p.hub, "ls-tree", "--name-only", "main", "tasks/"+workflows.Slug(killGoal)+"/GOAL.md") == "" {
+		t.Error("the goal is gone")
+	}
+}
+
 // A run that reached its time ends at once and leaves what is open; later it goes on.
 func TestS84UntilEndsARunAndItGoesOnLater(t *testing.T) {
 	t.Parallel()
