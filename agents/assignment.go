@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -150,6 +151,14 @@ func reason(d journal.Decision) string {
 
 // land composes the change, submits it and waits for the decision.
 func (a *assignment) land(ctx context.Context, report Report) (journal.Decision, error) {
+	saved, err := a.ws.RescueBranches(ctx)
+	if err != nil {
+		return journal.Decision{}, err
+	}
+	a.ending.Rescued = append(a.ending.Rescued, saved...)
+	for _, ref := range a.ending.Rescued {
+		report.Findings = append(slices.Clone(report.Findings), "work that is not in this change is kept at "+string(ref))
+	}
 	head, err := a.compose(ctx, report)
 	if err != nil {
 		return journal.Decision{}, err

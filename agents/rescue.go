@@ -57,15 +57,34 @@ func (w *Workspaces) rescue(ctx context.Context, tree *git.Worktree, reg owner) 
 	if err := tree.Unlock(); err != nil {
 		return nil, fmt.Errorf("rescue %s: %w", reg.Task, err)
 	}
-	main, err := w.Repo.Tip(w.Main)
-	if err != nil {
-		return nil, fmt.Errorf("rescue %s: %w", reg.Task, err)
-	}
 	tips, err := w.tips(ctx, tree, reg)
 	if err != nil {
 		return nil, fmt.Errorf("rescue %s: %w: %w", reg.Task, errDamaged, err)
 	}
-	safe := []git.Hash{reg.Base, main}
+	return w.save(ctx, tree, reg, tips, reg.Base)
+}
+
+// rescueBranches saves what the agent committed elsewhere than on its HEAD, which is
+// what is handed off.
+func (w *Workspaces) rescueBranches(ctx context.Context, tree *git.Worktree, reg owner) ([]git.Ref, error) {
+	tips := w.branches(ctx, tree, reg)
+	if len(tips) == 0 {
+		return nil, nil
+	}
+	head, err := tree.Head(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("rescue %s: %w", reg.Task, err)
+	}
+	return w.save(ctx, tree, reg, tips, reg.Base, head)
+}
+
+// save keeps those of tips that neither safe nor main nor what was kept before holds.
+func (w *Workspaces) save(ctx context.Context, tree *git.Worktree, reg owner, tips []git.Hash, safe ...git.Hash) ([]git.Ref, error) {
+	main, err := w.Repo.Tip(w.Main)
+	if err != nil {
+		return nil, fmt.Errorf("rescue %s: %w", reg.Task, err)
+	}
+	safe = append(safe, main)
 	earlier, err := ListRescued(w.Repo, reg.Task)
 	if err != nil {
 		return nil, err
@@ -124,9 +143,14 @@ func (w *Workspaces) tips(ctx context.Context, tree *git.Worktree, reg owner) ([
 		}
 		tips[0] = commit
 	}
+	return append(tips, w.branches(ctx, tree, reg)...), nil
+}
+
+// branches is the tips of an agent's own branches and of its stash.
+func (w *Workspaces) branches(ctx context.Context, tree *git.Worktree, reg owner) (tips []git.Hash) {
 	for _, prefix := range []string{"refs/heads/", "refs/stash"} {
 		refs, err := tree.Refs(prefix)
-		if err != nil { // as above
+		if err != nil { // the agent spoiled .git
 			zerolog.Ctx(ctx).Warn().Err(err).Str("agent", reg.Agent).Msg("branches of a workspace could not be read")
 			continue
 		}
@@ -134,7 +158,7 @@ func (w *Workspaces) tips(ctx context.Context, tree *git.Worktree, reg owner) ([
 			tips = append(tips, ref.Hash)
 		}
 	}
-	return tips, nil
+	return tips
 }
 
 // writeRescue commits files as they were found. Equal files make an equal commit.

@@ -307,3 +307,26 @@ func TestA36PointersStayPointers(t *testing.T) {
 		t.Errorf("%+v, logo.png %q", ending, w.show("main", "logo.png"))
 	}
 }
+
+// TestA26WorkOnAnotherBranchIsKept: what an agent committed beside its HEAD, or stashed,
+// is no part of its hand-off; it is kept, and the hand-off says where.
+func TestA26WorkOnAnotherBranchIsKept(t *testing.T) {
+	w := newWorld(t, map[string]string{"a.txt": "one\n"})
+	ending, _ := w.handingOff(shell(
+		`git checkout -q -b side && echo side >side.txt && git add side.txt && git commit -qm side && git checkout -q work && echo put away >a.txt && git stash -q && echo mine >b.txt`,
+	), nil)
+	if ending.Outcome != Done || len(ending.Rescued) != 2 {
+		t.Fatalf("%+v", ending)
+	}
+	kept := ""
+	for _, ref := range ending.Rescued {
+		kept += w.git("log", "--format=%s", "--max-count=1", string(ref)) + "\n"
+	}
+	if !strings.Contains(kept, "side\n") || !strings.Contains(kept, "WIP on work") {
+		t.Errorf("kept: %s", kept)
+	}
+	said := w.git("log", "-1", "--format=%(trailers:key=Handoff-Finding)", "main")
+	if strings.Count(said, "not in this change is kept at refs/greenward/rescue/run/a/_/") != 2 || w.show("main", "b.txt") != "mine" {
+		t.Errorf("the hand-off says %q", said)
+	}
+}

@@ -264,6 +264,12 @@ func (ws *Workspace) Rescue(ctx context.Context) ([]git.Ref, error) {
 	return ws.all.rescue(ctx, ws.Worktree, ws.owner)
 }
 
+// RescueBranches saves the commits of other branches and of the stash that HEAD does
+// not hold, and returns the refs that hold them.
+func (ws *Workspace) RescueBranches(ctx context.Context) ([]git.Ref, error) {
+	return ws.all.rescueBranches(ctx, ws.Worktree, ws.owner)
+}
+
 // Discard rescues, then removes.
 func (ws *Workspace) Discard(ctx context.Context) ([]git.Ref, error) {
 	if err := ws.evict(); err != nil {
