@@ -12,8 +12,7 @@ func (u *used) add(prompt, cached, completion int64) {
 	*u = used{u.Prompt + prompt, u.Cached + cached, u.Completion + completion}
 }
 
-// What codex exec --json and opencode run --format json printed, and what else may
-// come.
+// What codex, opencode, claude and gemini printed, and what else may come.
 func TestEventsOfACommand(t *testing.T) {
 	const codex = `{"type":"thread.started","thread_id":"x"}
 {"type":"item.completed","item":{"id":"item_1","type":"command_execution","command":"/bin/bash -lc 'make'","aggregated_output":"","exit_code":0,"status":"completed"}}
@@ -26,6 +25,22 @@ not JSON at all
 {"type":"step_finish","sessionID":"s","part":{"type":"step-finish","reason":"tool-calls","tokens":{"total":22,"input":10,"output":5,"reasoning":0,"cache":{"write":0,"read":7}},"cost":0}}
 {"type":"text","sessionID":"s","part":{"type":"text","text":"all is done","time":{"start":1,"end":2}}}
 `
+	const claude = `{"type":"system","subtype":"init","cwd":"/workspace","tools":["Bash"],"model":"claude-sonnet-4-5"}
+{"type":"assistant","message":{"id":"m1","role":"assistant","content":[{"type":"text","text":"I do it."}],"usage":{"input_tokens":100,"output_tokens":7}}}
+{"type":"assistant","message":{"id":"m1","role":"assistant","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"make","description":"does the task"}}],"usage":{"input_tokens":100,"output_tokens":7}}}
+{"type":"user","message":{"role":"user","content":[{"tool_use_id":"t1","type":"tool_result","content":"","is_error":false}]}}
+{"type":"assistant","message":{"id":"m2","role":"assistant","content":[{"type":"text","text":"all is done"}]}}
+{"type":"result","subtype":"success","is_error":false,"num_turns":2,"result":"all is done","total_cost_usd":0.1,"usage":{"input_tokens":300,"cache_creation_input_tokens":20,"cache_read_input_tokens":40,"output_tokens":12}}
+`
+	const gemini = `{"type":"init","session_id":"s","model":"gemini-2.5-flash"}
+{"type":"message","role":"user","content":"the task"}
+{"type":"message","role":"assistant","content":"I do it.","delta":true}
+{"type":"tool_use","tool_name":"run_shell_command","tool_id":"c_1","parameters":{"command":"make","description":"does the task"}}
+{"type":"tool_result","tool_id":"c_1","status":"success","output":""}
+{"type":"message","role":"assistant","content":"all is ","delta":true}
+{"type":"message","role":"assistant","content":"done","delta":true}
+{"type":"result","status":"success","stats":{"total_tokens":312,"input_tokens":300,"output_tokens":12,"cached":40,"tool_calls":1}}
+`
 	for name, c := range map[string]struct {
 		output, said, fault string
 		usage               used
@@ -33,6 +48,10 @@ not JSON at all
 	}{
 		"codex":            {codex, "all is done", "", used{Prompt: 10037, Cached: 7, Completion: 15}, 1},
 		"opencode":         {opencode, "all is done", "", used{Prompt: 17, Cached: 7, Completion: 5}, 1},
+		"claude":           {claude, "all is done", "", used{Prompt: 360, Cached: 40, Completion: 12}, 1},
+		"claude refused":   {`{"type":"result","subtype":"success","is_error":true,"result":"API Error: 400 no"}` + "\n", "", "API Error: 400 no", used{}, 0},
+		"gemini":           {gemini, "all is done", "", used{Prompt: 300, Cached: 40, Completion: 12}, 1},
+		"gemini refused":   {`{"type":"result","status":"error","error":{"type":"Error","message":"no key"}}` + "\n", "", "no key", used{}, 0},
 		"an error":         {`{"type":"error","error":{"name":"APIError","data":{"message":"no key","statusCode":401}}}` + "\n", "", "no key", used{}, 0},
 		"a failed turn":    {`{"type":"turn.failed","error":{"message":"no quota"}}` + "\n", "", "no quota", used{}, 0},
 		"plain text":       {"one\ntwo\n", "", "", used{}, 0},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -70,7 +71,13 @@ func TestScripts(t *testing.T) {
 			return os.MkdirAll(e.WorkDir+"/home", 0o755)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"code": wantCode, "json": wantJSON, "model": modelServer, "serve": serveHub,
+			"code": wantCode, "json": wantJSON, "model": modelServer, "serve": serveHub, "standin": standIn,
+		},
+		Condition: func(name string) (bool, error) {
+			if name == "standin" { // a model server that others wrote: internal/modeltest/standin
+				return os.Getenv("GREENWARD_STANDIN") != "", nil
+			}
+			return false, fmt.Errorf("there is no condition %q", name)
 		},
 	})
 }
@@ -145,6 +152,32 @@ func wantCode(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs("err"), []byte(problems.String()), 0o644))
 	if want := args[0]; want != regexp.MustCompile(`^\d+`).FindString(want) || result.Code != int(want[0]-'0') {
 		ts.Fatalf("exit code %d, want %s", result.Code, want)
+	}
+}
+
+// standIn starts the model server that others wrote and points the environment at it;
+// STANDIN is its address without /v1.
+func standIn(ts *testscript.TestScript, _ bool, _ []string) {
+	fixtures, err := filepath.Abs("../../internal/modeltest/standin/fixtures.json")
+	ts.Check(err)
+	ctx, stop := context.WithCancel(context.Background())
+	address, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		s := modeltest.StandIn{Home: os.Getenv("GREENWARD_STANDIN"), Fixtures: fixtures, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + ts.Getenv("HOME")}}
+		ended <- s.Run(ctx, func(at string) { address <- at })
+	}()
+	select {
+	case at := <-address:
+		ts.Defer(func() {
+			stop()
+			ts.Check(<-ended)
+		})
+		ts.Setenv("STANDIN", at)
+		ts.Setenv("OPENAI_BASE_URL", at+"/v1")
+		ts.Setenv("OPENAI_API_KEY", "sk-test")
+	case err := <-ended:
+		stop()
+		ts.Fatalf("%v", err)
 	}
 }
 
