@@ -47,7 +47,7 @@ func (l *Lander) record(ctx context.Context, e Record) (Event, error) {
 			l.pass.raced = true
 			return Raced{}, nil
 		}
-		if i < len(parts)-1 {
+		if i < len(parts)-1 && l.owing.Load() >= sweepFrom {
 			if err := l.swept(ctx); err != nil {
 				return nil, err
 			}
@@ -63,9 +63,13 @@ func (l *Lander) record(ctx context.Context, e Record) (Event, error) {
 	return Recorded{Fresh: fresh}, l.tidied(ctx)
 }
 
-// maxOwing is how many transactions may wait to be tidied: a pass that begins after a
-// crash looks at more than that.
-const maxOwing = maxUnsettled / 2
+// Bounds of what waits to be tidied, in transactions: sweepFrom are swept together,
+// since git makes and removes two files more for each sweep, and maxOwing are the most:
+// a pass that begins after a crash looks at more than that.
+const (
+	sweepFrom = 10
+	maxOwing  = maxUnsettled / 2
+)
 
 // swept tidies beside what comes next; it waits where too much is left to be tidied.
 func (l *Lander) swept(ctx context.Context) error {

@@ -92,7 +92,10 @@ func (r *Repo) readLoose(names []string) ([]RefValue, error) {
 	return slices.DeleteFunc(all, func(v RefValue) bool { return v.Ref == "" }), err
 }
 
-// readSmall reads a file of at most 512 bytes, such as a ref, or its beginning,
+// smallFile is the most that readSmall reads.
+const smallFile = 512
+
+// readSmall reads a file of less than smallFile bytes, such as a ref, or its beginning,
 // at a third of the price of os.ReadFile, which gets ready for more.
 func readSmall(name string) ([]byte, error) {
 	var fd int
@@ -103,7 +106,7 @@ func readSmall(name string) ([]byte, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	data := make([]byte, 512)
+	data := make([]byte, smallFile)
 	n := 0
 	err = retried(func() (err error) {
 		n, err = syscall.Read(fd, data)
@@ -193,7 +196,11 @@ func (r *Repo) packedRefs() (map[Ref]Hash, error) {
 
 // readRef reads one ref: what it points at, or the ref that it names.
 func (r *Repo) readRef(ref Ref) (Hash, Ref, error) {
-	data, err := os.ReadFile(filepath.Join(r.dir, filepath.FromSlash(string(ref))))
+	name := filepath.Join(r.dir, filepath.FromSlash(string(ref)))
+	data, err := readSmall(name)
+	if err == nil && len(data) == smallFile {
+		data, err = os.ReadFile(name)
+	}
 	if err == nil {
 		text := strings.TrimSpace(string(data))
 		if target, ok := strings.CutPrefix(text, "ref:"); ok {
