@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"runtime"
 	"sync"
 
 	"greenward/internal/config"
@@ -12,6 +13,7 @@ import (
 // Bounds of reading ahead: how many entries make it worth while, how many are read
 // at a time, how far before their turn, and how many are remembered as read.
 const (
+	lookStep  = 250 // heads that are worth another core
 	aheadFrom = 8
 	aheadStep = 25
 	aheadMost = 200
@@ -41,19 +43,29 @@ func newAhead(repo *git.Repo, rules *gate.Gate) *ahead {
 	return a
 }
 
-// look reads the commits at the heads of the queue, where many are new, into known.
-func (a *ahead) look(ctx context.Context, refs []git.RefValue, known map[git.Hash]Waiting) {
+// look reads the commits at the heads of the queue that are new into known, many of
+// them on all cores.
+func (a *ahead) look(refs []git.RefValue, known map[git.Hash]Waiting) {
 	var heads []git.Hash
 	for _, r := range refs {
 		if _, ok := known[r.Hash]; !ok {
 			heads = append(heads, r.Hash)
 		}
 	}
-	if len(heads) < aheadFrom {
-		return
+	found := make([]Waiting, len(heads))
+	var readers sync.WaitGroup
+	part := max(lookStep, (len(heads)+runtime.NumCPU()-1)/runtime.NumCPU())
+	for from := 0; from < len(heads); from += part {
+		readers.Go(func() {
+			for i := from; i < min(from+part, len(heads)); i++ {
+				found[i] = look(a.rules.Repo, heads[i])
+			}
+		})
 	}
-	// What could not be read is read one by one.
-	_ = a.feed.Commits(ctx, heads, func(h git.Hash) { known[h] = look(a.rules.Repo, h) })
+	readers.Wait()
+	for i, h := range heads {
+		known[h] = found[i]
+	}
 }
 
 // begin reads ahead for the entries that a pass will take up in this order; stop

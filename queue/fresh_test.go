@@ -174,3 +174,51 @@ func tear(t *testing.T, dir string) {
 		t.Error("nothing was torn")
 	}
 }
+
+// An earlier power cut left empty files, or halves, under the very names that landings
+// now make: they are made whole, by whichever way the merge goes.
+func TestTornFilesUnderTheNamesOfResultsAreHealed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	text := func(first, last string) string { return first + strings.Repeat("same\n", 20) + last }
+	start := w.branch("0-text", w.git("rev-parse", "main"), "a text", map[string]string{"d/both.txt": text("a\n", "z\n"), "d/e/f.txt": "1\n"})
+	w.land()
+	base := w.git("rev-parse", "main")
+	w.branch("1-first", base, "first", map[string]string{"d/both.txt": text("b\n", "z\n")})
+	w.branch("2-last", base, "last", map[string]string{"d/both.txt": text("a\n", "y\n")}) // git merges it
+	w.branch("3-other", base, "other", map[string]string{"d/e/f.txt": "2\n"})              // a splice
+	cut := filepath.Join(t.TempDir(), "cut.git")
+	if err := os.CopyFS(cut, os.DirFS(w.dir)); err != nil {
+		t.Fatal(err)
+	}
+	before := w.git("rev-list", "--objects", "--no-object-names", "--all")
+	w.wantLanded(w.land(), "1-first landed", "2-last landed", "3-other landed")
+	planted := 0
+	for h := range strings.FieldsSeq(w.git("rev-list", "--objects", "--no-object-names", "main")) {
+		if strings.Contains(before, h) {
+			continue
+		}
+		name := filepath.Join(cut, "objects", h[:2], h[2:])
+		torn := []byte("torn")[:4*(planted%2)]
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, torn, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		planted++
+	}
+	if planted < 6 || start == "" {
+		t.Fatalf("%d objects are torn", planted)
+	}
+	want := w.git("rev-parse", "main^{tree}")
+	w.dir = cut
+	w.hub = w.open(gittest.Host(t))
+	w.lander = w.newLander(w.hub)
+	w.wantLanded(w.land(), "1-first landed", "2-last landed", "3-other landed")
+	if got := w.git("rev-parse", "main^{tree}"); got != want {
+		t.Errorf("main has another tree")
+	}
+	w.git("rev-list", "--objects", "--all")
+	for line := range strings.Lines(w.git("for-each-ref", "--format=%(objectname)")) {
+		w.git("rev-list", "--objects", strings.TrimSpace(line))
+	}
+	w.git("fsck", "--connectivity-only", "--no-dangling")
+}

@@ -201,23 +201,22 @@ func (l *Lander) waiting(ctx context.Context) ([]Waiting, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the queue: %w", err)
 	}
-	l.ahead.look(ctx, refs, l.commits)
+	l.ahead.look(refs, l.commits)
+	now := l.Now()
 	list := make([]Waiting, 0, len(refs))
 	known := make(map[git.Hash]Waiting, len(refs))
 	for _, r := range refs {
-		w, ok := l.commits[r.Hash]
-		if !ok {
-			w = look(l.Hub.Repo, r.Hash)
-		}
+		w := l.commits[r.Hash]
 		known[r.Hash] = w
 		w.Name = strings.TrimPrefix(string(r.Ref), git.QueuePrefix)
 		w.Entry = git.EntryID(w.Name, r.Hash)
-		if now := l.Now(); w.Since.After(now) {
+		if w.Since.After(now) {
 			w.Since = now
 		}
-		d, decided := l.log.Find(w.Entry)
-		if _, err := git.ParseRef(string(r.Ref)); err != nil && decided && d.State == journal.Ejected {
-			continue // a branch that cannot be removed by its name is refused once
+		if d, decided := l.log.Find(w.Entry); decided && d.State == journal.Ejected {
+			if _, err := git.ParseRef(string(r.Ref)); err != nil {
+				continue // a branch that cannot be removed by its name is refused once
+			}
 		}
 		l.prior(&w)
 		list = append(list, w)

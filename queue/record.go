@@ -217,6 +217,9 @@ func keep(repo *git.Repo, d journal.Decision) ([]git.RefUpdate, error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr // a head that is not here cannot be kept
 	}
+	if d.Reason != nil && *d.Reason == journal.ReasonInvalid && !repo.Holds(d.Head) {
+		return nil, nil // a ref to what is half here would keep every mirror from being pushed
+	}
 	var updates []git.RefUpdate
 	if ref, err := git.EjectedRef(d.Entry); err == nil {
 		old, err := repo.Tip(ref)

@@ -118,7 +118,7 @@ func (k *landKill) holds() {
 
 // TestQ40KilledAnywhereWhileThousandsLand kills the lander with SIGKILL, at a
 // durable effect or at any moment, starts it again, and so on: every change lands
-// once. A plain run kills 50 times while 500 changes land; `go test ./cmd/greenward
+// once. Every other life moves the refs for each change by itself. A plain run kills 50 times while 500 changes land; `go test ./cmd/greenward
 // -run Q40Killed -timeout 60m -args 500` kills 500 times while 5,000 do.
 func TestQ40KilledAnywhereWhileThousandsLand(t *testing.T) {
 	t.Parallel()
@@ -129,19 +129,20 @@ func TestQ40KilledAnywhereWhileThousandsLand(t *testing.T) {
 	k := newLandKill(t, 10*points)
 	seed := rand.New(rand.NewPCG(4, 0))
 	timed := 0
+	ways := [][]string{{"land"}, {"land", "--each"}}
 	for kills := 0; kills < points; kills++ {
 		landed, ejected := k.decided()
 		behind := k.changes*kills*8/points/10 - len(landed) - len(ejected) // a life lands a batch or two
 		if behind > 0 && seed.IntN(3) == 0 {
 			timed++
-			k.killAfter(time.Duration(seed.Int64N(int64(300 * time.Millisecond))))
+			k.killAfter(time.Duration(seed.Int64N(int64(300*time.Millisecond))), ways[kills%2])
 			continue
 		}
 		crash := 1 // nothing lands before the first effect
 		if behind > 0 {
 			crash += seed.IntN(14)
 		}
-		result, out := k.run(k.hub, crash, "land")
+		result, out := k.run(k.hub, crash, ways[kills%2]...)
 		if result.Signal != "killed" {
 			t.Fatalf("after %d kills: %v\n%s", kills, result, out)
 		}
@@ -159,10 +160,10 @@ func TestQ40KilledAnywhereWhileThousandsLand(t *testing.T) {
 }
 
 // killAfter kills a lander and the gits that it started after a time.
-func (k *landKill) killAfter(after time.Duration) {
+func (k *landKill) killAfter(after time.Duration, args []string) {
 	k.Helper()
 	p, err := proc.Start(k.Context(), proc.Command{
-		Name: k.program, Args: []string{"-C", k.hub, "land"}, Dir: k.TempDir(), Env: k.host.Only("PATH", "HOME", "TMPDIR"),
+		Name: k.program, Args: append([]string{"-C", k.hub}, args...), Dir: k.TempDir(), Env: k.host.Only("PATH", "HOME", "TMPDIR"),
 	})
 	if err != nil {
 		k.Fatal(err)

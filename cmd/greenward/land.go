@@ -192,14 +192,15 @@ func landCommand() command {
 		example: "greenward land\ngreenward -C /srv/hub.git land --watch --json",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 			watch := fs.Bool("watch", false, "go on until interrupted; prints one line a pass that decided something")
+			each := fs.Bool("each", false, "move the refs for each change by itself, not for a batch at a time")
 			return func(ctx context.Context, args []string) error {
 				if err := noArgs(args); err != nil {
 					return err
 				}
 				if *watch {
-					return a.landForever(ctx)
+					return a.landForever(ctx, *each)
 				}
-				return a.land(ctx)
+				return a.land(ctx, *each)
 			}
 		},
 	}
@@ -208,10 +209,13 @@ func landCommand() command {
 // retreats bounds how often one call lands again what had to make way.
 const retreats = 20
 
-func (a *app) land(ctx context.Context) error {
+func (a *app) land(ctx context.Context, each bool) error {
 	e, err := a.engines(ctx, true)
 	if err != nil {
 		return err
+	}
+	if each {
+		e.lander.Each = 1
 	}
 	if err := e.exchange.Take(ctx); err != nil {
 		return err
@@ -264,10 +268,13 @@ func (a *app) sayPull(skipped []git.Ref) {
 	}
 }
 
-func (a *app) landForever(ctx context.Context) error {
+func (a *app) landForever(ctx context.Context, each bool) error {
 	e, err := a.engines(ctx, true)
 	if err != nil {
 		return err
+	}
+	if each {
+		e.lander.Each = 1
 	}
 	l := &workflows.Landing{Lander: e.lander, Asked: &workflows.Bell{}, Moved: &workflows.Bell{}, OnPass: func(pass queue.Landing) {
 		if len(pass.Entries) == 0 {

@@ -21,7 +21,6 @@ import (
 type Feed struct {
 	repo *Repo
 	p    *proc.Process // nil: none runs
-	each func(Hash)    // is told of what is remembered; nil: nobody is
 	held bool          // files are remembered for it
 }
 
@@ -81,15 +80,6 @@ func (f *Feed) Bring(ctx context.Context, heads []Hash) error {
 	}
 	blobs, err := f.fetch(ctx, files[:min(len(files), maxFedFiles)])
 	f.repo.kept.hold(blobs)
-	return err
-}
-
-// Commits has the repository remember commits, and calls each for those that are
-// there and were not remembered, while git reads on.
-func (f *Feed) Commits(ctx context.Context, list []Hash, each func(Hash)) error {
-	f.each = each
-	defer func() { f.each = nil }()
-	_, err := f.fetch(ctx, list)
 	return err
 }
 
@@ -174,9 +164,6 @@ func (f *Feed) fetch(ctx context.Context, list []Hash) (map[Hash]object, error) 
 			}
 		default:
 			f.repo.kept.keep(h, o.kind, o.data)
-			if f.each != nil {
-				f.each(h)
-			}
 		}
 	}
 	return blobs, nil

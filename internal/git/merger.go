@@ -81,6 +81,14 @@ func (m *Merger) MergeTree(ctx context.Context, in MergeInput) (Merged, error) {
 		}
 	}
 	out, err := m.stage.of.MergeTree(ctx, in)
+	if err != nil && ctx.Err() == nil {
+		// Git gives up where a torn file has the name of what it merged.
+		n, tornErr := m.stage.of.putTornAside()
+		if n == 0 || tornErr != nil {
+			return out, errors.Join(err, tornErr)
+		}
+		out, err = m.stage.of.MergeTree(ctx, in)
+	}
 	if len(out.Conflicts) > 0 {
 		out.Tree = ""
 	}
@@ -141,15 +149,29 @@ func (m *Merger) ask(ctx context.Context, in MergeInput) (Merged, error) {
 	if err != nil {
 		return Merged{}, err
 	}
-	out, err := s.merge(ctx, ours, theirs)
-	if err != nil || len(out.Conflicts) > 0 {
-		return out, err
-	}
 	var trees [2]Hash
 	for i, h := range []Hash{in.Ours, in.Theirs} {
 		if trees[i], err = m.stage.TreeOf(h); err != nil {
 			return Merged{}, err
 		}
 	}
-	return out, s.collect(m.stage, Entry{Mode: ModeTree, Hash: out.Tree}, trees[:])
+	for range maxTorn {
+		out, err := s.merge(ctx, ours, theirs)
+		if err != nil || len(out.Conflicts) > 0 {
+			return out, err
+		}
+		err = s.collect(m.stage, Entry{Mode: ModeTree, Hash: out.Tree}, trees[:])
+		torn, is := errors.AsType[*TornError](err)
+		if !is {
+			return out, err
+		}
+		// Git takes the name for the object and writes none: without the file it will.
+		if err := m.stage.of.PutAside(torn.Hash); err != nil {
+			return Merged{}, err
+		}
+	}
+	return Merged{}, fmt.Errorf("merge %s: more than %d of its objects lay torn in the repository: run git fsck there", in.Theirs.Short(), maxTorn)
 }
+
+// maxTorn bounds how many torn objects one merge puts aside.
+const maxTorn = 1_000

@@ -227,9 +227,9 @@ func (k *session) collect(s *Stage, e Entry, from []Hash) error {
 		}
 		known = append(known, entries)
 	}
-	o, found, err := k.load(e.Hash)
+	o, found, err := k.load(s, e.Hash)
 	if err != nil || !found {
-		return err // what git did not write is in the repository
+		return err
 	}
 	entries, err := parseTree(o.data)
 	if err != nil {
@@ -255,7 +255,7 @@ func (k *session) collect(s *Stage, e Entry, from []Hash) error {
 			}
 			continue
 		}
-		if o, found, err := k.load(below.Hash); err != nil {
+		if o, found, err := k.load(s, below.Hash); err != nil {
 			return err
 		} else if found {
 			s.s.add(below.Hash, o.kind, o.data)
@@ -264,11 +264,13 @@ func (k *session) collect(s *Stage, e Entry, from []Hash) error {
 	return nil
 }
 
-// load reads an object from the scratch directory.
-func (k *session) load(h Hash) (object, bool, error) {
+// load reads an object that git merged: from the scratch directory or, where git found
+// a file of its name in the repository and wrote none, from there, to be stored anew:
+// nothing says that what lies there reached the disk. What is in a pack is not loaded.
+func (k *session) load(s *Stage, h Hash) (object, bool, error) {
 	file, err := os.ReadFile(filepath.Join(k.dir, string(h[:2]), string(h[2:])))
 	if errors.Is(err, os.ErrNotExist) {
-		return object{}, false, nil
+		return s.lying(h)
 	}
 	if err != nil {
 		return object{}, false, fmt.Errorf("read what git merged: %w", err)

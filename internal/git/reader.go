@@ -148,8 +148,8 @@ func (r *Repo) fetchObject(h Hash) (found plumbing.ObjectType, data []byte, err 
 		found = o.Type()
 		return errors.Join(err, in.Close())
 	})
-	if err != nil && !errors.Is(said, store.ErrForeign) {
-		err = errors.Join(said, err)
+	if err != nil && errors.Is(said, store.ErrTorn) {
+		err = &TornError{h, r.loosePath(h), said}
 	}
 	return found, data, err
 }

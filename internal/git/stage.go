@@ -128,8 +128,9 @@ func (s *Stage) Flush(ctx context.Context) error {
 	return nil
 }
 
-// syncBorrowed waits until what was borrowed is on the disk where it lies by itself;
-// a pack was waited for by the git that made it.
+// syncBorrowed waits until what was borrowed is on the disk where it lies by itself,
+// and looks that it is whole; a pack was waited for, and looked at, by the git that
+// made it.
 func (s *Stage) syncBorrowed() error {
 	list := s.s.unborrow()
 	if s.Volatile {
@@ -138,7 +139,7 @@ func (s *Stage) syncBorrowed() error {
 	var all errgroup.Group
 	all.SetLimit(packFrom)
 	for _, h := range list {
-		name := filepath.Join(s.dir, "objects", string(h[:2]), string(h[2:]))
+		name := s.loosePath(h)
 		if _, err := os.Stat(name); err != nil {
 			continue
 		}
@@ -146,6 +147,12 @@ func (s *Stage) syncBorrowed() error {
 			err := s.files().SyncFile(name)
 			if errors.Is(err, os.ErrNotExist) {
 				return nil // maintenance put it into a pack, and waited for that
+			}
+			if err != nil {
+				return err
+			}
+			if _, _, err = s.lying(h); err != nil {
+				err = errors.Join(err, s.of.PutAside(h)) // the next pass finds it missing, and says so
 			}
 			return err
 		})
@@ -191,7 +198,7 @@ func (s *Stage) storeLoose(h Hash, o object, sync bool) error {
 func (s *Stage) flushPack(order []Hash, list []object) error {
 	var again []int
 	for i, h := range order {
-		if _, err := os.Stat(filepath.Join(s.dir, "objects", string(h[:2]), string(h[2:]))); err == nil {
+		if _, err := os.Stat(s.loosePath(h)); err == nil {
 			again = append(again, i)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -86,9 +85,8 @@ func (r *Repo) write(kind plumbing.ObjectType, data []byte) (Hash, error) {
 		return h, nil
 	}
 	dir := filepath.Join(r.dir, "objects", string(h[:2]))
-	name := filepath.Join(dir, string(h[2:]))
-	if _, err := os.Stat(name); err == nil {
-		return h, nil
+	if _, there, err := r.lying(h); err == nil && there {
+		return h, nil // else a torn one is written over
 	}
 	file, err := r.deflateLoose(object{kind: kind, data: data})
 	if err == nil {

@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -97,19 +98,52 @@ func (s *Store) Object(name string) (Kind, []byte, error) {
 	}, func(path string) (err error) {
 		kind, data, err = s.loose(path)
 		return err
-	}, func() error {
-		sum := sha1.New() //nolint:gosec // git's object names are SHA-1
-		fmt.Fprintf(sum, "%s %d\x00", kind, len(data))
-		sum.Write(data)
-		if !bytes.Equal(sum.Sum(nil), id[:]) {
-			return fmt.Errorf("%w: its content has another name", ErrTorn)
-		}
-		return nil
-	})
+	}, func() error { return prove(id, kind, data) })
 	if err != nil {
 		return 0, nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	return kind, data, nil
+}
+
+// Loose reads an object that lies by itself in the repository and is in no pack;
+// ErrAbsent where it is in one, or nowhere.
+func (s *Store) Loose(name string) (Kind, []byte, error) {
+	id, err := parse(name)
+	if err != nil {
+		return 0, nil, err
+	}
+	path := filepath.Join(s.dir, name[:2], name[2:])
+	if _, err := os.Lstat(path); err != nil {
+		return 0, nil, ErrAbsent
+	}
+	_, packs, _, err := s.view(false)
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, p := range packs {
+		if _, has := p.find(id); has {
+			return 0, nil, ErrAbsent
+		}
+	}
+	kind, data, err := s.loose(path)
+	if err == nil {
+		err = prove(id, kind, data)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil, ErrAbsent // packed meanwhile
+	}
+	return kind, data, err
+}
+
+// prove checks that a content has a name.
+func prove(id [20]byte, kind Kind, data []byte) error {
+	sum := sha1.New() //nolint:gosec // git's object names are SHA-1
+	sum.Write(append(strconv.AppendInt(append([]byte(kind.String()), ' '), int64(len(data)), 10), 0))
+	sum.Write(data)
+	if !bytes.Equal(sum.Sum(nil), id[:]) {
+		return fmt.Errorf("%w: its content has another name", ErrTorn)
+	}
+	return nil
 }
 
 // Size is how many bytes an object has, which is read without its content.
@@ -316,7 +350,8 @@ func looseHead(z io.Reader) (kind Kind, size int64, rest []byte, err error) {
 	return kind, size, rest, nil
 }
 
-const bufferSize = 8 << 10
+// bufferSize is how much is read at once: most commits and trees take less.
+const bufferSize = 2 << 10
 
 func (s *Store) buffer(in io.Reader) *bufio.Reader {
 	if b, ok := s.bufs.Get().(*bufio.Reader); ok {
