@@ -3,7 +3,9 @@ package queue
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"greenward/internal/git"
 	"greenward/internal/gittest"
@@ -98,12 +100,12 @@ func TestListedAgain(t *testing.T) {
 	}
 }
 
-// waitingHub has n changes waiting, made at once.
-func waitingHub(w *world, n int) {
+// waitingHub has changes waiting, numbered from one on, made at once.
+func waitingHub(w *world, from, n int) {
 	w.Helper()
 	base := w.git("rev-parse", "main")
 	var in strings.Builder
-	for i := range n {
+	for i := from; i < from+n; i++ {
 		text := fmt.Sprintf("file %d\n", i)
 		fmt.Fprintf(&in, "%sM 100644 inline many/d%d/f%d.txt\ndata %d\n%s\n", commitOn(fmt.Sprintf("c%05d", i), base), i%50, i, len(text), text)
 	}
@@ -114,7 +116,7 @@ func waitingHub(w *world, n int) {
 // as a server does.
 func BenchmarkListTenThousand(b *testing.B) {
 	w := newWorld(b, nil)
-	waitingHub(w, 10_000)
+	waitingHub(w, 0, 10_000)
 	list := func(l *Lander) {
 		if got, err := l.List(b.Context()); err != nil || len(got.Entries) != 10_000 {
 			b.Fatalf("%d listed, %v", len(got.Entries), err)
@@ -132,4 +134,47 @@ func BenchmarkListTenThousand(b *testing.B) {
 			list(l)
 		}
 	})
+}
+
+// BenchmarkLandingAmongThoseThatWait lands a thousand of changes that wait by tens, then
+// ten thousand that wait at once, through landers that were at it before. What one landing
+// takes among ten thousand is told in times of that among ten.
+func BenchmarkLandingAmongThoseThatWait(b *testing.B) {
+	each := map[int]float64{}
+	for _, waiting := range []int{10, 10_000} {
+		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
+			w := newWorld(b, nil)
+			made := 5_000
+			waitingHub(w, 0, made) // the folders have their size
+			var ticks atomic.Int64 // a pass is to last as long as passes do
+			w.lander.Now = func() time.Time {
+				return gittest.Start().Add(time.Duration(ticks.Add(20)) * time.Microsecond)
+			}
+			land := func(n int) {
+				if got, err := w.lander.Pass(b.Context()); err != nil || len(got.Entries) != n {
+					b.Fatalf("%d of %d decided, %v", len(got.Entries), n, err)
+				}
+			}
+			land(made)
+			landings := 0
+			for b.Loop() {
+				for range max(1, 1_000/waiting) {
+					b.StopTimer()
+					waitingHub(w, made, waiting)
+					made += waiting
+					b.StartTimer()
+					land(waiting)
+					landings += waiting
+				}
+			}
+			each[waiting] = float64(b.Elapsed().Microseconds()) / float64(landings)
+			b.ReportMetric(each[waiting], "µs/landing")
+			if ten := each[10]; waiting > 10 && ten > 0 {
+				b.ReportMetric(each[waiting]/ten, "times-among-ten")
+			}
+			if err := w.lander.Close(); err != nil {
+				b.Error(err)
+			}
+		})
+	}
 }
