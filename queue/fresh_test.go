@@ -186,7 +186,7 @@ func TestTornFilesUnderTheNamesOfResultsAreHealed(t *testing.T) {
 	base := w.git("rev-parse", "main")
 	w.branch("1-first", base, "first", map[string]string{"d/both.txt": text("b\n", "z\n")})
 	w.branch("2-last", base, "last", map[string]string{"d/both.txt": text("a\n", "y\n")}) // git merges it
-	w.branch("3-other", base, "other", map[string]string{"d/e/f.txt": "2\n"})              // a splice
+	w.branch("3-other", base, "other", map[string]string{"d/e/f.txt": "2\n"})             // a splice
 	cut := filepath.Join(t.TempDir(), "cut.git")
 	if err := os.CopyFS(cut, os.DirFS(w.dir)); err != nil {
 		t.Fatal(err)
