@@ -33,6 +33,7 @@ type Place struct {
 	Home    []string // paths below Person that stand, read-only, in the cell's home too
 	Env     []string // the whole environment of commands; what it names of toolchains can be read
 	Network bool     // the machine's network, and not a loopback alone
+	Hidden  []string // directories of which nothing is shown but what Read names, whatever shows their surroundings
 }
 
 // Cache is a directory that is written at the path that programs know.
@@ -204,6 +205,8 @@ func (c *Cell) look() []string {
 	for _, dir := range c.readable() {
 		view = append(view, "--ro-bind", dir, dir)
 	}
+	cover, fix := c.cover()
+	view = append(view, cover...)
 	for _, name := range c.place.Home {
 		if from := filepath.Join(c.place.Person, name); filepath.IsLocal(name) && exists(from) {
 			view = append(view, "--ro-bind", from, path.Join(seenHome, filepath.ToSlash(name)))
@@ -217,7 +220,31 @@ func (c *Cell) look() []string {
 			view = append(view, "--bind", dir, dir)
 		}
 	}
-	return append(view, "--bind", c.place.Dir, c.place.Seen, "--remount-ro", "/")
+	view = append(view, "--bind", c.place.Dir, c.place.Seen)
+	return append(append(view, fix...), "--remount-ro", "/")
+}
+
+// cover takes the hidden directories out of what was shown so far; fix makes what
+// stands in their places read-only once all is mounted.
+func (c *Cell) cover() (view, fix []string) {
+	for _, dir := range c.place.Hidden {
+		dir, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			continue // it is not there
+		}
+		above := func(p string) bool { return p == dir || strings.HasPrefix(dir, p+"/") }
+		if !ofSystem(dir) && !slices.ContainsFunc(c.readable(), above) {
+			continue
+		}
+		view = append(view, "--tmpfs", dir)
+		for _, p := range c.place.Read {
+			if strings.HasPrefix(p, dir+"/") && exists(p) {
+				view = append(view, "--ro-bind", p, p)
+			}
+		}
+		fix = append(fix, "--remount-ro", dir)
+	}
+	return view, fix
 }
 
 // readable is what is seen beside the system: what Read names, toolchains and

@@ -360,3 +360,27 @@ func BenchmarkCellShell(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+// What is hidden stays so where a toolchain lies above it or beside it, but for what
+// the workspace itself reads there.
+func TestHiddenIsNotShownWithItsSurroundings(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	for name, text := range map[string]string{"bin/tool": "#!/bin/sh\necho tool\n", "hub/greenward/key": "KEY\n", "hub/objects/one": "object\n", "lib/said": "said\n"} {
+		path := filepath.Join(top, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := sandboxed(t, Limits{}, func(p *Place) {
+		for i, pair := range p.Env {
+			if strings.HasPrefix(pair, "PATH=") {
+				p.Env[i] = pair + ":" + top + "/bin:" + top
+			}
+		}
+		p.Hidden, p.Read = []string{top + "/hub"}, []string{top + "/hub/objects"}
+	})
+	r.wants("tool; cat "+top+"/lib/said", "tool\nsaid")
+	r.wants("cat "+top+"/hub/greenward/key 2>/dev/null || echo no", "no")
+	r.wants("cat "+top+"/hub/objects/one; (echo x >"+top+"/hub/made) 2>/dev/null || echo no", "object\nno")
+}

@@ -79,7 +79,7 @@ func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*
 	} else {
 		c.env = withoutPrivate(c.env, e.policy.Agents.Caches)
 	}
-	c.shelter = a.shelter(cells, e.policy.Agents, c.env)
+	c.shelter = a.shelter(cells, e.policy.Agents, c.env, e.hub.Dir())
 	c.workspaces.Shelter, c.workspaces.MinDisk = c.shelter, e.policy.Agents.MinDisk
 	if c.workspaces.Layers, err = agents.OpenLayers(ctx, e.hub.Repo, e.hub.State()); err != nil {
 		zerolog.Ctx(ctx).Info().Err(err).Msg("workspaces are clones")

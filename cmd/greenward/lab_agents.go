@@ -75,7 +75,7 @@ func (a *app) labAgents(ctx context.Context, c *crowd.Crowd) (err error) {
 	if c.Env, err = own.workEnv(&place{hub: c.Hub}); err != nil {
 		return err
 	}
-	c.Shelter, c.Host, c.Now, c.Say = a.shelter(cells, policy, c.Env), a.host, a.now, a.note
+	c.Shelter, c.Host, c.Now, c.Say = a.shelter(cells, policy, c.Env, c.Hub.Dir()), a.host, a.now, a.note
 	a.note("sandbox: %s", cells)
 	r, err := c.Run(ctx)
 	if err != nil {

@@ -44,14 +44,24 @@ type shelter struct {
 	home    []string     // paths below person that agents' homes show
 	network bool         // the machine's network
 	caches  []cell.Cache // build caches that all agents write
+	hidden  []string     // the hub, and the repository that it is in
 }
 
-func (a *app) shelter(cells *cell.Cells, policy config.Agents, env []string) shelter {
-	s := shelter{cells: cells, env: env, person: a.host.Get("HOME"), network: policy.Network}
+func (a *app) shelter(cells *cell.Cells, policy config.Agents, env []string, hub string) shelter {
+	s := shelter{cells: cells, env: env, person: a.host.Get("HOME"), network: policy.Network, hidden: hidden(hub)}
 	if cells.Sandboxed() {
 		s.caches = shared(env, policy.Caches)
 	}
 	return s
+}
+
+// hidden is what no command of an agent or a check is shown: the hub with its key, and
+// the repository of a clone, whose settings may hold a way in.
+func hidden(hub string) []string {
+	if above := filepath.Dir(hub); filepath.Base(above) == "greenward" {
+		return []string{filepath.Dir(above)}
+	}
+	return []string{hub}
 }
 
 // For is the shelter of a role, which may have the network, or something of the
@@ -66,7 +76,7 @@ func (s shelter) For(role config.Role) shelter {
 func (s shelter) Open(in agents.RoomInput) (agents.Room, error) {
 	return s.cells.Open(cell.Place{
 		Dir: in.Dir, Seen: seenWorkspace, Scratch: in.Scratch, Read: in.Read,
-		Caches: s.caches, Person: s.person, Home: s.home, Env: s.env, Network: s.network,
+		Caches: s.caches, Person: s.person, Home: s.home, Env: s.env, Network: s.network, Hidden: s.hidden,
 	})
 }
 
@@ -158,7 +168,7 @@ func (c confiner) Confined(ctx context.Context, dir string, command proc.Command
 		key, _, _ := strings.Cut(pair, "=")
 		return strings.HasSuffix(key, "_CACHE") || strings.HasSuffix(key, "_CACHE_DIR") || key == "XDG_CACHE_HOME" || key == "GOTMPDIR"
 	})
-	one, err := c.cells.Open(cell.Place{Dir: dir, Scratch: scratch, Read: read, Person: c.person, Env: command.Env})
+	one, err := c.cells.Open(cell.Place{Dir: dir, Scratch: scratch, Read: read, Person: c.person, Env: command.Env, Hidden: hidden(c.repo.Dir())})
 	if err != nil {
 		return proc.Result{}, err
 	}
