@@ -235,3 +235,12 @@ func (a *Account) Spent(owner string) (Sum, error) {
 	err := a.load(owner)
 	return a.sums[owner], err
 }
+
+// Fatal reports whether no other worker and no later try would fare better.
+func Fatal(err error) bool {
+	if spent, ok := errors.AsType[*BudgetError](err); ok {
+		return spent.Run()
+	}
+	fault, ok := errors.AsType[*model.Error](err)
+	return ok && fault.Fatal()
+}

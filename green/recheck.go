@@ -34,7 +34,7 @@ func (v *verifier) readRecords(log []Line, trusted []string) error {
 	}
 	tip := v.chain[len(v.chain)-1].Commit.Hash
 	for _, line := range log {
-		if line.made() && (own[*line.Green] || !line.foreign(v.repo, tip)) {
+		if line.made() && !slices.Contains(v.without, *line.Green) && (own[*line.Green] || !line.foreign(v.repo, tip)) {
 			v.index[*line.Green] = len(v.promoted)
 			v.promoted = append(v.promoted, *line.Green)
 		}
@@ -115,7 +115,7 @@ func (v *verifier) checkChain(ctx context.Context) error {
 		return fmt.Errorf("list the tags: %w", err)
 	}
 	for _, tag := range tags {
-		if _, logged := v.index[tag.Hash]; logged || chain[tag.Hash] {
+		if _, logged := v.index[tag.Hash]; logged || chain[tag.Hash] || slices.Contains(v.without, tag.Hash) {
 			continue
 		}
 		if on, err := v.repo.IsAncestor(ctx, tip, tag.Hash); err != nil || !on {

@@ -70,10 +70,22 @@ type Blamed struct {
 	Author  string `json:"author,omitempty"`
 }
 
+// StateWithdrawn is the log's word for a promotion that was never published, and made
+// way for another hub's.
+const StateWithdrawn = "withdrawn"
+
 // ReadLog returns green's log, oldest first. Lines that this greenward does not
-// understand are left out.
+// understand are left out; a promotion that was withdrawn reads so.
 func ReadLog(repo *git.Repo) ([]Line, error) {
 	var all []Line
+	gone := map[git.Hash]bool{}
+	defer func() {
+		for i, line := range all {
+			if line.made() && gone[*line.Green] {
+				all[i].State = StateWithdrawn
+			}
+		}
+	}()
 	for r, err := range journal.Read(repo, git.GreenLog, "") {
 		if err != nil {
 			return nil, fmt.Errorf("read green's log: %w", err)
@@ -81,6 +93,9 @@ func ReadLog(repo *git.Repo) ([]Line, error) {
 		var line Line
 		if err := json.Unmarshal(r.Line, &line); err == nil {
 			all = append(all, line) // else: written by a newer greenward
+			if line.State == StateWithdrawn && line.Green != nil {
+				gone[*line.Green] = true
+			}
 		}
 	}
 	return all, nil

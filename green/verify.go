@@ -33,6 +33,7 @@ type VerifyInput struct {
 	// Records wants green's log and the ledger to be there, as in a hub or a mirror of
 	// one; a plain clone has neither.
 	Records bool
+	Without []git.Hash // promotions that the log knows, and that are about to be withdrawn
 }
 
 // What a verification could go by besides the commits.
@@ -59,6 +60,7 @@ type verifier struct {
 	keys     []string // of the file; nil: none was given
 	firstKey string
 	controls journal.Controls
+	without  []git.Hash
 	released bool // a person adopted a rewritten main once
 	chain    []Promotion
 	trust    string
@@ -75,7 +77,7 @@ func Verify(ctx context.Context, in VerifyInput) (out Verification, err error) {
 	if in.Repo.IsShallow() {
 		return Verification{}, fmt.Errorf("verify green: %w: a shallow clone cannot be verified; run git fetch --unshallow", git.ErrUnsupported)
 	}
-	v := &verifier{repo: in.Repo, trust: TrustFirstUse, evidence: EvidenceAbsent}
+	v := &verifier{repo: in.Repo, without: in.Without, trust: TrustFirstUse, evidence: EvidenceAbsent}
 	out = Verification{Commit: in.Commit, Trust: TrustFirstUse, Evidence: EvidenceAbsent}
 	defer func() { err = errors.Join(err, v.close()) }()
 	if err := v.open(in, &out); err != nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"greenward/agents"
-	"greenward/agents/model"
 	"greenward/internal/git"
 	"greenward/workflows/health"
 
@@ -287,12 +286,6 @@ func (p *Pool) fresh(ready []agents.Task) []agents.Task {
 
 // fatal reports whether no other worker and no later try would fare better.
 func fatal(err error) bool {
-	if spent, ok := errors.AsType[*agents.BudgetError](err); ok {
-		return spent.Run()
-	}
-	if _, futile := errors.AsType[*futileError](err); futile {
-		return true
-	}
-	fault, ok := errors.AsType[*model.Error](err)
-	return ok && fault.Fatal()
+	_, futile := errors.AsType[*futileError](err)
+	return futile || agents.Fatal(err)
 }

@@ -7,6 +7,7 @@ import (
 
 	"greenward/green"
 	"greenward/internal/git"
+	"greenward/workflows/parted"
 
 	"github.com/rs/zerolog"
 )
@@ -22,16 +23,26 @@ func (x *Exchange) takeLogs(ctx context.Context) error {
 }
 
 // takeGreen takes green together with its log, which moves without it too: a cycle
-// that held says so there. Where both hubs promoted, nothing is taken: that is for
-// a person to decide.
+// that held says so there. Where both hubs promoted, ours makes way if it can; else
+// nothing is taken: that is for a person to decide.
 func (x *Exchange) takeGreen(ctx context.Context) error {
 	s, err := x.stand(ctx, x.Green)
 	if err != nil {
 		return err
 	}
 	if !s.behind && !s.ahead {
-		why := fmt.Sprintf("%s is at %s and upstream's at %s, and neither holds the other: two hubs promoted, or somebody moved one; keep upstream's with git -C %q update-ref %s %s, or ours with git -C %[4]q push %[7]q +%[5]s",
-			x.Green.Short(), s.ours.Short(), s.theirs.Short(), x.Hub.Dir(), x.Green, s.theirs, x.Hub.Upstream())
+		made, other, err := x.makeWay(ctx, s)
+		if made {
+			return x.change(func(h *holds) { h.Parted = "" })
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			other = git.OneLine(err.Error())
+		}
+		why := fmt.Sprintf("%s is at %s and upstream's at %s, and neither holds the other: two hubs promoted, or somebody moved one; keep upstream's with git -C %q update-ref %s %s, or ours with git -C %[4]q push %[7]q +%[5]s; by itself neither makes way: %[8]s",
+			x.Green.Short(), s.ours.Short(), s.theirs.Short(), x.Hub.Dir(), x.Green, s.theirs, x.Hub.Upstream(), other)
 		zerolog.Ctx(ctx).Error().Msg(why)
 		return x.change(func(h *holds) { h.Parted = why })
 	}
@@ -43,6 +54,32 @@ func (x *Exchange) takeGreen(ctx context.Context) error {
 		updates = append(updates, git.RefUpdate{Ref: x.Green, New: s.theirs, Old: s.ours})
 	}
 	return errors.Join(x.move(ctx, "take upstream's green", updates), x.change(func(h *holds) { h.Parted = "" }))
+}
+
+// makeWay gives up what this hub promoted for what another published first, where both
+// did what they may; else it says why not.
+func (x *Exchange) makeWay(ctx context.Context, s stand) (made bool, why string, err error) {
+	ours, err := x.Hub.Commit(s.ours)
+	if err != nil {
+		return false, "", err
+	}
+	if _, err := green.ReadPromotion(ours); err != nil {
+		return false, "ours is no promotion", nil //nolint:nilerr // that is the finding
+	}
+	if updates, err := x.both(ctx, git.GreenLog, logTree); err != nil {
+		return false, "", err
+	} else if err := x.move(ctx, "take upstream's log of green", updates); err != nil {
+		return false, "", err
+	}
+	g := parted.Greens{Repo: x.Hub.Repo, Main: x.Main, Green: x.Green, Ours: s.ours, Theirs: s.theirs, By: x.By, Now: x.Now()}
+	why, err = g.MakeWay(ctx)
+	if _, raced := errors.AsType[*git.RaceError](err); raced {
+		return true, "", nil // somebody decided meanwhile: the next round sees that
+	}
+	if err == nil && why == "" {
+		zerolog.Ctx(ctx).Warn().Str("commit", string(s.ours)).Str("for", string(s.theirs)).Msg("promotion withdrawn: another hub published first")
+	}
+	return why == "" && err == nil, why, err
 }
 
 // promoted lists what goes out of green: the branch, its log and its tags; nothing
