@@ -17,17 +17,18 @@ import (
 // records is what else the repository knows of green: a mirror has all of it, a
 // plain clone none. What is not there cannot speak.
 type records struct {
-	promoted []git.Hash       // by the log, oldest first
-	index    map[git.Hash]int // places in promoted
-	ledger   *verify.Ledger   // nil: no notes here
-	borrowed *git.Repo        // all objects of the repository, and room for more
-	scratch  *merge.Session   // makes trees again there
-	away     func() error     // takes the scratch away
+	promoted []git.Hash             // by the log, oldest first
+	index    map[git.Hash]int       // places in promoted
+	tagged   map[git.Ref][]git.Hash // by the log; hubs that promoted at once may have given one name
+	ledger   *verify.Ledger         // nil: no notes here
+	borrowed *git.Repo              // all objects of the repository, and room for more
+	scratch  *merge.Session         // makes trees again there
+	away     func() error           // takes the scratch away
 }
 
 // readRecords reads the log's promotions and the ledger.
 func (v *verifier) readRecords(log []Line, trusted []string) error {
-	v.index = map[git.Hash]int{}
+	v.index, v.tagged = map[git.Hash]int{}, map[git.Ref][]git.Hash{}
 	own := map[git.Hash]bool{}
 	for _, p := range v.chain {
 		own[p.Commit.Hash] = true
@@ -37,6 +38,9 @@ func (v *verifier) readRecords(log []Line, trusted []string) error {
 		if line.made() && !slices.Contains(v.without, *line.Green) && (own[*line.Green] || !line.foreign(v.repo, tip)) {
 			v.index[*line.Green] = len(v.promoted)
 			v.promoted = append(v.promoted, *line.Green)
+			if line.Tag != "" {
+				v.tagged[line.Tag] = append(v.tagged[line.Tag], *line.Green)
+			}
 		}
 	}
 	notes, err := v.repo.Tip(git.Notes)
@@ -110,19 +114,37 @@ func (v *verifier) checkChain(ctx context.Context) error {
 			v.fault(tip, "the log knows the promotion %s, which is not in its history", h.Short())
 		}
 	}
-	tags, err := v.repo.Refs(tagPrefix)
-	if err != nil {
-		return fmt.Errorf("list the tags: %w", err)
-	}
-	for _, tag := range tags {
-		if _, logged := v.index[tag.Hash]; logged || chain[tag.Hash] || slices.Contains(v.without, tag.Hash) {
-			continue
+	for where, prefix := range map[string]git.Ref{"": tagPrefix, " upstream": git.Track(tagPrefix)} {
+		tags, err := v.repo.Refs(string(prefix))
+		if err != nil {
+			return fmt.Errorf("list the tags: %w", err)
 		}
-		if on, err := v.repo.IsAncestor(ctx, tip, tag.Hash); err != nil || !on {
-			v.fault(tip, "the tag %s is at %s, which is not in its history", strings.TrimPrefix(string(tag.Ref), "refs/tags/"), tag.Hash.Short())
+		for _, tag := range tags {
+			v.checkTag(ctx, tag.Hash, tagPrefix+git.Ref(strings.TrimPrefix(string(tag.Ref), string(prefix))), where, chain)
 		}
 	}
 	return nil
+}
+
+// checkTag wants a tag where the log says that it was made; where that says nothing,
+// at a promotion of the chain, or of one that came after it.
+func (v *verifier) checkTag(ctx context.Context, at git.Hash, ref git.Ref, where string, chain map[git.Hash]bool) {
+	tip := v.chain[len(v.chain)-1].Commit.Hash
+	name, made := strings.TrimPrefix(string(ref), "refs/tags/"), v.tagged[ref]
+	if slices.Contains(made, at) || slices.Contains(v.without, at) {
+		return
+	}
+	if len(made) > 0 {
+		v.fault(tip, "the tag %s is at %s%s, and green's log says %s: somebody moved it; put it back: git push REMOTE +%s:%s",
+			name, at.Short(), where, made[0].Short(), made[0], ref)
+		return
+	}
+	if _, logged := v.index[at]; logged || chain[at] {
+		return
+	}
+	if on, err := v.repo.IsAncestor(ctx, tip, at); err != nil || !on {
+		v.fault(tip, "the tag %s is at %s%s, which is not in its history", name, at.Short(), where)
+	}
 }
 
 // checkEvidence wants a run on record that passed, for every check on exactly

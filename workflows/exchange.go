@@ -51,7 +51,8 @@ type Exchange struct {
 
 	mu     sync.Mutex
 	reach  reach
-	rested time.Time // when the rest was pushed last
+	told   map[git.RefValue]bool // tags that were moved upstream
+	rested time.Time             // when the rest was pushed last
 	again  atomic.Bool
 }
 
@@ -100,7 +101,7 @@ func (x *Exchange) take(ctx context.Context) error {
 	if err := x.takeMain(ctx); err != nil {
 		return err
 	}
-	return errors.Join(x.takeLogs(ctx), x.fresh())
+	return errors.Join(x.takeLogs(ctx), x.movedTags(ctx), x.fresh())
 }
 
 func (x *Exchange) takeMain(ctx context.Context) error {

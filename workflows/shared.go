@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"greenward/green"
 	"greenward/internal/git"
@@ -54,6 +55,47 @@ func (x *Exchange) takeGreen(ctx context.Context) error {
 		updates = append(updates, git.RefUpdate{Ref: x.Green, New: s.theirs, Old: s.ours})
 	}
 	return errors.Join(x.move(ctx, "take upstream's green", updates), x.change(func(h *holds) { h.Parted = "" }))
+}
+
+// movedTags tells of green's tags upstream that are not where the log says they were
+// made: somebody moved them, and who releases by a tag gets something else. It is for
+// a person to decide; nothing is stopped by it.
+func (x *Exchange) movedTags(ctx context.Context) error {
+	tags, err := x.Hub.Refs(string(git.Track("refs/tags/green/")))
+	if err != nil {
+		return err
+	}
+	var log []green.Line
+	for _, tag := range tags {
+		ref := git.Ref("refs/" + strings.TrimPrefix(string(tag.Ref), string(git.Track("refs/"))))
+		if ours, err := x.Hub.Tip(ref); err != nil || ours == tag.Hash {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if log == nil {
+			if log, err = green.ReadLog(x.Hub.Repo); err != nil {
+				return err
+			}
+		}
+		made := git.Hash("")
+		for _, line := range log {
+			if line.Tag == ref && line.Green != nil && made != tag.Hash {
+				made = *line.Green
+			}
+		}
+		if made.IsZero() || made == tag.Hash || x.told[tag] {
+			continue
+		}
+		if x.told == nil {
+			x.told = map[git.RefValue]bool{}
+		}
+		x.told[tag] = true
+		zerolog.Ctx(ctx).Error().Str("ref", string(ref)).Str("commit", string(tag.Hash)).Msg(fmt.Sprintf(
+			"somebody moved the tag upstream; the log says %s: git -C %q push %q +%s:%s puts it back", made.Short(), x.Hub.Dir(), x.Hub.Upstream(), made, ref))
+	}
+	return nil
 }
 
 // makeWay gives up what this hub promoted for what another published first, where both

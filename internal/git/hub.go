@@ -163,6 +163,7 @@ func (h *Hub) Fetch(ctx context.Context, main, green Ref) error {
 		"+refs/greenward/log/*:" + string(Track("refs/greenward/log")) + "/*",
 		"+" + string(Control) + ":" + string(Track(Control)),
 		"+" + string(Notes) + ":" + string(Track(Notes)),
+		"+" + greenTagPrefix + "*:" + string(Track(greenTagPrefix)) + "*",
 	}
 	there, err := h.listUpstream(ctx)
 	if err != nil {
