@@ -101,7 +101,19 @@ func (x *Exchange) take(ctx context.Context) error {
 	if err := x.takeMain(ctx); err != nil {
 		return err
 	}
-	return errors.Join(x.takeLogs(ctx), x.movedTags(ctx), x.fresh())
+	if err := x.takeLogs(ctx); err != nil {
+		return err
+	}
+	h, err := x.holds()
+	if err != nil {
+		return err
+	}
+	if h.Rewound != nil { // an order that came with the logs may end it
+		if err := x.takeMain(ctx); err != nil {
+			return err
+		}
+	}
+	return errors.Join(x.movedTags(ctx), x.fresh())
 }
 
 func (x *Exchange) takeMain(ctx context.Context) error {

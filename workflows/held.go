@@ -152,8 +152,8 @@ func (x *Exchange) rewound(ctx context.Context, before, theirs git.Hash) (bool, 
 		return false, err
 	}
 	if !restored {
-		thawed, err := x.thawed()
-		if err != nil || thawed.Before(h.Rewound.At) {
+		thawed, err := x.thawed(ctx, *h.Rewound)
+		if err != nil || !thawed {
 			return true, err
 		}
 	}
@@ -170,7 +170,7 @@ func (x *Exchange) contains(ctx context.Context, in, commit git.Hash) (bool, err
 
 // lost holds where a hub that never saw a main learns from the log that it was set
 // back: the newest landing that stands is nowhere.
-func (x *Exchange) lost() error {
+func (x *Exchange) lost(ctx context.Context) error {
 	h, err := x.holds()
 	if err != nil || h.Rewound != nil || !x.Hub.HasRemote() {
 		return err
@@ -200,18 +200,38 @@ func (x *Exchange) lost() error {
 			if _, err := x.Hub.Commit(*d.Landed); !errors.Is(err, git.ErrNotFound) {
 				return err
 			}
-			return x.change(func(h *holds) { h.Rewound = &rewind{From: *d.Landed, To: theirs, At: x.Now().UTC()} })
+			r := rewind{From: *d.Landed, To: theirs, At: x.Now().UTC()}
+			if thawed, err := x.thawed(ctx, r); err != nil || thawed {
+				return err
+			}
+			return x.change(func(h *holds) { h.Rewound = &r })
 		}
 	}
 	return nil
 }
 
-// thawed is when somebody last ordered that landing goes on.
-func (x *Exchange) thawed() (time.Time, error) {
+// thawed reports whether somebody ordered that landing goes on after a main was set
+// back: since this hub noticed, or at a main that lacked already what this hub missed
+// only later.
+func (x *Exchange) thawed(ctx context.Context, r rewind) (bool, error) {
 	key, err := x.Hub.Key()
 	if err != nil {
-		return time.Time{}, err
+		return false, err
 	}
-	controls, err := journal.ReadControls(x.Hub.Repo, append([]string{key.Public()}, x.Trusted...))
-	return controls.Thawed, err
+	c, err := journal.ReadControls(x.Hub.Repo, append([]string{key.Public()}, x.Trusted...))
+	if err != nil || c.Thawed.IsZero() || !c.Thawed.Before(r.At) {
+		return err == nil && !c.Thawed.IsZero(), err
+	}
+	if _, err := x.Hub.Commit(c.ThawedOn); c.ThawedOn.IsZero() || errors.Is(err, git.ErrNotFound) {
+		return false, nil
+	}
+	if had, err := x.contains(ctx, c.ThawedOn, r.From); err != nil || had {
+		return false, err
+	}
+	log, err := journal.LoadQueue(x.Hub.Repo)
+	if err != nil {
+		return false, err
+	}
+	d, ok := log.ByLanded(r.From)
+	return ok && d.At.Before(c.Thawed), nil
 }

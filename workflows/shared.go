@@ -20,7 +20,7 @@ func (x *Exchange) takeLogs(ctx context.Context) error {
 	if err := x.joinLogs(ctx); err != nil {
 		return err
 	}
-	return errors.Join(x.lost(), x.takeGreen(ctx))
+	return errors.Join(x.lost(ctx), x.takeGreen(ctx))
 }
 
 // takeGreen takes green together with its log, which moves without it too: a cycle

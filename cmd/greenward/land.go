@@ -366,7 +366,11 @@ func (a *app) drop(ctx context.Context, args []string) error {
 
 // order writes one order to the control ref; it stands when this returns.
 func (a *app) order(ctx context.Context, verb, arg, reason string) error {
-	p, err := a.open(ctx, false)
+	look := func(ctx context.Context) (*place, error) { return a.open(ctx, false) }
+	if verb == journal.VerbThaw { // what the order ends must have been seen
+		look = a.current
+	}
+	p, err := look(ctx)
 	if err != nil {
 		return err
 	}
@@ -377,6 +381,14 @@ func (a *app) order(ctx context.Context, verb, arg, reason string) error {
 	if err := p.heeded(signer); err != nil {
 		return err
 	}
+	said := arg
+	if verb == journal.VerbThaw && p.hub.HasRemote() {
+		on, err := p.hub.Tip(git.Track(p.main))
+		if err != nil {
+			return err
+		}
+		arg = string(on)
+	}
 	o := journal.Order{Verb: verb, Arg: arg, Reason: git.OneLine(reason), By: a.me()}
 	if err := journal.Control(ctx, p.hub.Repo, signer, o); err != nil {
 		return err
@@ -385,5 +397,7 @@ func (a *app) order(ctx context.Context, verb, arg, reason string) error {
 	if err := x.Tell(ctx); err != nil {
 		a.note("greenward: the order stands on this hub; %s was not told yet, the next exchange does: %v", p.hub.Upstream(), err)
 	}
-	return a.print(map[string]any{"order": verb, "arg": absent(arg), "reason": absent(o.Reason)}, func(w io.Writer) { line(w, "%s", strings.TrimSpace(verb+" "+arg+" "+o.Reason)) })
+	return a.print(map[string]any{"order": verb, "arg": absent(said), "reason": absent(o.Reason)}, func(w io.Writer) {
+		line(w, "%s", strings.Join(strings.Fields(verb+" "+said+" "+o.Reason), " "))
+	})
 }

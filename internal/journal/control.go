@@ -102,6 +102,7 @@ type Controls struct {
 	HeldAt   time.Time            // when the hold was ordered
 	Released time.Time            // when the last release was ordered; zero: never
 	Thawed   time.Time            // when the last thaw was ordered; zero: never
+	ThawedOn git.Hash             // the remote's main that whoever ordered it saw; zero: not told
 	Stopped  map[string]bool      // runs
 	Paused   map[string]bool      // runs
 	Resumed  map[string]time.Time // when runs were resumed last
@@ -200,7 +201,10 @@ func (c *Controls) apply(o order, commit git.Hash) {
 	case VerbFreeze:
 		c.Frozen = &why
 	case VerbThaw:
-		c.Frozen, c.Thawed = nil, o.At
+		on, err := git.ParseHash(o.Arg)
+		if c.Frozen, c.Thawed, c.ThawedOn = nil, o.At, on; err != nil {
+			c.ThawedOn = "" // by a hub without a remote
+		}
 	case VerbPause:
 		c.Paused[o.Arg] = true
 	case VerbResume:
