@@ -246,7 +246,10 @@ func (l *Layers) remount(ctx context.Context, base string, at git.Hash) (bool, e
 	if !exists(filepath.Join(layerDir(base), "upper")) {
 		return false, nil // its making or its removal was cut off: nothing is in it
 	}
-	if err := os.MkdirAll(filepath.Join(layerDir(base), "work"), 0o755); err != nil {
+	// The kernel refuses a work directory of an earlier mount: it cannot know that what
+	// lies above is all there, and we take what there is.
+	work := filepath.Join(layerDir(base), "work")
+	if err := errors.Join(removeAll(work), os.MkdirAll(work, 0o755)); err != nil {
 		return false, fmt.Errorf("show a workspace again: %w", err)
 	}
 	return true, l.show(ctx, base, at)

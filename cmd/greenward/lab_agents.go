@@ -15,20 +15,26 @@ import (
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/lab/crowd"
+	"greenward/internal/proc"
 )
 
 func labAgentsCommand() command {
 	return command{
 		name: "lab agents", mounts: true, summary: "measure what many agents cost this machine: workspaces, shells, loops, builds, transcripts",
-		example: "greenward lab agents --agents 300\ngreenward lab agents --only turns --latency 3s\ngreenward lab agents --only events --events 10000000",
+		example: "greenward lab agents --agents 300\ngreenward lab agents --only turns --latency 3s\ngreenward lab agents --only events --events 10000000\ngreenward lab agents --only cli --cli codex=./node_modules/.bin/codex",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 			c := &crowd.Crowd{}
 			fs.IntVar(&c.Agents, "agents", 300, "agents at once")
 			fs.IntVar(&c.Files, "files", 5000, "files of the repository")
 			fs.IntVar(&c.Turns, "turns", 20, "replies of the model in each loop")
 			fs.DurationVar(&c.Latency, "latency", 3*time.Second, "what the model takes for a reply, in the part turns")
-			fs.IntVar(&c.Events, "events", 1_000_000, "events of the part events")
-			only := fs.String("only", "", "`parts`, with commas: "+strings.Join(crowd.Parts(), ", ")+"; all but events, if not given")
+			fs.IntVar(&c.Events, "events", 10_000_000, "events of the part events: 10 million take 2 GiB of disk")
+			only := fs.String("only", "", "`parts`, with commas: "+strings.Join(crowd.Parts(), ", ")+"; all, if not given")
+			fs.Func("cli", "hold the built-in loop against this program too: `NAME=PATH`, codex or opencode; those on the PATH, if not given", func(s string) error {
+				cli, err := a.cliAt(s)
+				c.CLIs = append(c.CLIs, cli)
+				return err
+			})
 			mib := fs.Int64("mib", 300, "`MiB` of its files")
 			return func(ctx context.Context, args []string) error {
 				if err := noArgs(args); err != nil {
@@ -57,7 +63,7 @@ func (a *app) labAgents(ctx context.Context, c *crowd.Crowd) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, proc.UnmountBelow(dir), os.RemoveAll(dir)) }()
 	a.dir = filepath.Join(dir, "hub.git")
 	if _, err := git.InitBare(ctx, a.dir, a.host); err != nil {
 		return err
@@ -75,7 +81,13 @@ func (a *app) labAgents(ctx context.Context, c *crowd.Crowd) (err error) {
 	if c.Env, err = own.workEnv(&place{hub: c.Hub}); err != nil {
 		return err
 	}
-	c.Shelter, c.Host, c.Now, c.Say = a.shelter(cells, policy, c.Env, c.Hub.Dir()), a.host, a.now, a.note
+	if len(c.CLIs) == 0 {
+		c.CLIs = a.clisOnPath()
+	}
+	shelter := a.shelter(cells, policy, c.Env, c.Hub.Dir())
+	c.Shelter, c.Host, c.Now, c.Say = shelter, a.host, a.now, a.note
+	shelter.network = true
+	c.Online = shelter
 	a.note("sandbox: %s", cells)
 	r, err := c.Run(ctx)
 	if err != nil {
@@ -108,9 +120,26 @@ func showAgents(w io.Writer, r crowd.Report) {
 	if r := r.Builds; r != nil {
 		line(w, "go build after a change: %.0f ms where it was built before, %.0f ms in a new workspace (%.2f times; of the processor %.2f times); the very first %.0f ms; the first command of a workspace %.0f ms", r.Warm, r.Fresh, r.Ratio, r.CPU, r.Cold, r.Enter)
 	}
+	for _, r := range r.Alone {
+		if r.Fault != "" {
+			line(w, "one small task, %-14s not done: %s", r.Way+":", r.Fault)
+			continue
+		}
+		line(w, "one small task, %-14s asks the model after %6.0f ms, ends after %6.0f ms, processor %6.0f ms, %s of memory", r.Way+":", r.Ready, r.Took, r.CPU, mib(r.Memory))
+	}
 	if r := r.Events; r != nil {
 		line(w, "%d events, %s, %d syncs in %.1f s: %.0f events/s", r.Written, mib(r.Bytes), r.Syncs, r.Seconds, r.PerSecond)
 		line(w, "asked for a minute of one agent: %d in %.1f ms; an hour: %d in %.1f ms; a minute of all: %d in %.1f ms", r.Minute.Found, r.Minute.Took, r.Hour.Found, r.Hour.Took, r.All.Found, r.All.Took)
+	}
+	if len(r.Targets) > 0 {
+		line(w, "")
+	}
+	for _, f := range r.Targets {
+		verdict := "met"
+		if !f.Met {
+			verdict = "MISSED"
+		}
+		line(w, "%-56s wanted %-12s measured %-12s %s", f.What, f.Wanted, f.Measured, verdict)
 	}
 }
 

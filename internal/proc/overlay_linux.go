@@ -17,8 +17,10 @@ var ErrNoOverlay = errors.New("overlayfs is not to be had")
 
 // Overlay mounts at a view of lower in which changes go to upper: nothing is
 // copied before it is changed. Lower must not change meanwhile. Work is a
-// directory of the same disk as upper, for the kernel alone. It needs the rights
-// of a mount; ErrNoOverlay says that they are missing or that the kernel cannot.
+// directory of the same disk as upper, empty and for the kernel alone. It needs the
+// rights of a mount; ErrNoOverlay says that they are missing or that the kernel cannot.
+// Nothing in the view waits for the disk, not even who asks for it: else each unmount
+// would write out all that the whole disk still has to write, whoever's it is.
 func Overlay(at, lower, upper, work string) error {
 	for _, dir := range []string{lower, upper, work} {
 		if strings.ContainsAny(dir, `:,\`) {
@@ -26,8 +28,11 @@ func Overlay(at, lower, upper, work string) error {
 		}
 	}
 	// Without redirect_dir a directory of lower could not be renamed.
-	err := syscall.Mount("overlay", at, "overlay", syscall.MS_NOSUID|syscall.MS_NODEV,
-		"redirect_dir=on,lowerdir="+lower+",upperdir="+upper+",workdir="+work)
+	options := "redirect_dir=on,lowerdir=" + lower + ",upperdir=" + upper + ",workdir=" + work
+	err := syscall.Mount("overlay", at, "overlay", syscall.MS_NOSUID|syscall.MS_NODEV, options+",volatile")
+	if errors.Is(err, syscall.EINVAL) { // before Linux 5.10
+		err = syscall.Mount("overlay", at, "overlay", syscall.MS_NOSUID|syscall.MS_NODEV, options)
+	}
 	switch {
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("lay over %q: %w: %w", lower, ErrNoOverlay, err)

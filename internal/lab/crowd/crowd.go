@@ -3,12 +3,14 @@ package crowd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,12 +26,13 @@ const (
 	PartLoops      = "loops"
 	PartTurns      = "turns"
 	PartBuilds     = "builds"
+	PartAlone      = "cli"
 	PartEvents     = "events"
 )
 
 // Parts lists all of them.
 func Parts() []string {
-	return []string{PartWorkspaces, PartShells, PartLoops, PartTurns, PartBuilds, PartEvents}
+	return []string{PartWorkspaces, PartShells, PartLoops, PartTurns, PartBuilds, PartAlone, PartEvents}
 }
 
 // Crowd is one measurement.
@@ -41,8 +44,10 @@ type Crowd struct {
 	Turns   int            // required: replies of the model in each loop
 	Latency time.Duration  // required: of the model, in the part turns
 	Events  int            // required: of the part events
-	Only    []string       // parts; nil: all but events
+	Only    []string       // parts; nil: all
+	CLIs    []CLI          // what the built-in loop is held against, in the part cli
 	Shelter agents.Shelter // nil: commands run bare
+	Online  agents.Shelter // the same with the machine's network, for the part cli
 	Env     []string       // of commands
 	Host    proc.Host
 	Now     func() time.Time // required
@@ -50,6 +55,9 @@ type Crowd struct {
 
 	main   git.Hash
 	layers *agents.Layers
+
+	mu     sync.Mutex
+	opened []*agents.Workspace
 }
 
 // Report is what was found. Times are in milliseconds, sizes in bytes. What was not
@@ -65,15 +73,18 @@ type Report struct {
 	Loops      *Loops      `json:"loops"`
 	Turns      []Turns     `json:"turns"`
 	Builds     *Builds     `json:"builds"`
+	Alone      []Alone     `json:"cli"`
 	Events     *Events     `json:"events"`
+	Targets    []Figure    `json:"targets"`
 }
 
 // Run measures one thing after the other.
-func (c *Crowd) Run(ctx context.Context) (Report, error) {
+func (c *Crowd) Run(ctx context.Context) (out Report, err error) {
+	defer func() { err = errors.Join(err, c.leave()) }()
 	if c.Only == nil {
-		c.Only = slices.DeleteFunc(Parts(), func(part string) bool { return part == PartEvents })
+		c.Only = Parts()
 	}
-	out := Report{Agents: c.Agents, Files: c.Files, Bytes: c.Bytes, Kind: "clones"}
+	out = Report{Agents: c.Agents, Files: c.Files, Bytes: c.Bytes, Kind: "clones"}
 	all, err := c.prepare(ctx, &out)
 	if err != nil {
 		return out, err
@@ -84,16 +95,20 @@ func (c *Crowd) Run(ctx context.Context) (Report, error) {
 		PartLoops:      func() (err error) { out.Loops, err = c.loops(ctx, all); return err },
 		PartTurns:      func() (err error) { out.Turns, err = c.turns(ctx, all); return err },
 		PartBuilds:     func() (err error) { out.Builds, err = c.builds(ctx, all); return err },
+		PartAlone:      func() (err error) { out.Alone, err = c.alone(ctx, all); return err },
 		PartEvents:     func() (err error) { out.Events, err = c.events(ctx); return err },
 	}
+	began := c.Now()
 	for _, part := range Parts() {
 		if !slices.Contains(c.Only, part) {
 			continue
 		}
+		c.Say("%4.0f s  %s", c.Now().Sub(began).Seconds(), part)
 		if err := measures[part](); err != nil {
 			return out, fmt.Errorf("measure %s: %w", part, err)
 		}
 	}
+	out.Targets = out.Figures()
 	return out, nil
 }
 
@@ -155,7 +170,24 @@ func (c *Crowd) fill(ctx context.Context) error {
 }
 
 func (c *Crowd) open(ctx context.Context, all *agents.Workspaces, name string) (*agents.Workspace, error) {
-	return all.Open(ctx, agents.WorkspaceInput{Run: "lab", Agent: name, Task: "lab/" + name, Base: c.main})
+	ws, err := all.Open(ctx, agents.WorkspaceInput{Run: "lab", Agent: name, Task: "lab/" + name, Base: c.main})
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.opened = append(c.opened, ws)
+	}
+	return ws, err
+}
+
+// leave removes the workspaces that are still there where a measurement was cut off.
+func (c *Crowd) leave() error {
+	var faults []error
+	for _, ws := range c.opened {
+		if _, err := os.Lstat(ws.Dir() + ".owner"); err == nil {
+			faults = append(faults, ws.Remove())
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // command runs a program as an agent would, but bare.

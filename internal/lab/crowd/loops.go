@@ -139,7 +139,7 @@ func (c *Crowd) drive(ctx context.Context, all *agents.Workspaces, f fleet) (tur
 			return nil, 0, err
 		}
 	}
-	double, err := serve(ctx, f, c.Now)
+	double, err := serve(ctx, f.script, c.Now)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -70,26 +70,28 @@ type double struct {
 	url  string
 	stop func() error
 
-	mu   sync.Mutex
-	last int
-	took map[string]time.Duration // by the number of a request
+	mu    sync.Mutex
+	last  int
+	first time.Time                // when the first question came in; zero: none has
+	took  map[string]time.Duration // by the number of a request
 }
 
 // turnHeader carries the number of a request.
 const turnHeader = "X-Lab-Turn"
 
-func serve(ctx context.Context, f fleet, now func() time.Time) (*double, error) {
+func serve(ctx context.Context, replies modeltest.Func, now func() time.Time) (*double, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	d := &double{url: "http://" + listener.Addr().String() + "/v1", took: map[string]time.Duration{}}
-	script := modeltest.New(modeltest.Func(f.script), modeltest.Options{Keep: 10}).Handler()
+	script := modeltest.New(replies, modeltest.Options{Keep: 10}).Handler()
 	server := &http.Server{
 		ReadHeaderTimeout: time.Minute,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			began := now()
+			d.arrived(r, began)
 			// The reply's end goes out when this returns.
 			defer func() {
 				d.mu.Lock()
@@ -111,6 +113,21 @@ func serve(ctx context.Context, f fleet, now func() time.Time) (*double, error) 
 		return err
 	}
 	return d, nil
+}
+
+func (d *double) arrived(r *http.Request, at time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.first.IsZero() && r.Method == http.MethodPost {
+		d.first = at
+	}
+}
+
+// asked is when the first question came in.
+func (d *double) asked() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.first
 }
 
 func (d *double) close() error { return d.stop() }
