@@ -80,6 +80,7 @@ func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*
 		c.env = withoutPrivate(c.env, e.policy.Agents.Caches)
 	}
 	c.shelter = a.shelter(cells, e.policy.Agents, c.env, e.hub.Dir())
+	a.layer(&c.shelter, e.policy.Agents, e.hub.State())
 	c.workspaces.Shelter, c.workspaces.MinDisk = c.shelter, e.policy.Agents.MinDisk
 	if c.workspaces.Layers, err = agents.OpenLayers(ctx, e.hub.Repo, e.hub.State()); err != nil {
 		zerolog.Ctx(ctx).Info().Err(err).Msg("workspaces are clones")
@@ -106,6 +107,9 @@ func (c *crew) tidy(ctx context.Context) {
 	defer stop()
 	if _, err := c.workspaces.Sweep(ctx); err != nil {
 		c.app.note("workspaces stay behind for now: %v", err)
+	}
+	if err := c.shelter.shelf.Close(); err != nil {
+		c.app.note("layers of build caches stay behind for now: %v", err)
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"greenward/agents"
@@ -66,7 +68,7 @@ type doctor struct {
 
 func (a *app) doctor(ctx context.Context, model string) error {
 	d := &doctor{app: a, model: model}
-	for _, look := range []func(context.Context) bool{d.git, d.tools, d.repository, d.policy, d.checks, d.remote, d.github, d.server, d.sandbox, d.workspaces, d.disk} {
+	for _, look := range []func(context.Context) bool{d.git, d.tools, d.repository, d.policy, d.checks, d.remote, d.github, d.server, d.sandbox, d.workspaces, d.caches, d.disk} {
 		if !look(ctx) || ctx.Err() != nil {
 			break // nothing after it can be looked at
 		}
@@ -336,6 +338,29 @@ func (d *doctor) workspaces(ctx context.Context) bool {
 		return true
 	}
 	d.say("workspaces", healthy, fmt.Sprintf("%s over one shared checkout", layers.Kind()), "")
+	return true
+}
+
+// caches says who writes the build caches of agents.
+func (d *doctor) caches(context.Context) bool {
+	how := d.place.policy.Agents.Caches
+	names := slices.Sorted(maps.Keys(how))
+	var text []string
+	layered := false
+	for _, name := range names {
+		text = append(text, name+" "+how[name])
+		layered = layered || how[name] == "layered"
+	}
+	if len(text) == 0 {
+		text = []string{"none: each workspace has its own"}
+	}
+	if layered {
+		if err := proc.TryOverlay(d.place.hub.State()); err != nil {
+			d.say("caches", missing, strings.Join(text, ", ")+": "+strings.ReplaceAll(err.Error(), "\n", "; "), "layered caches are written by all agents alike: what one spoils, others build with; private keeps one for each")
+			return true
+		}
+	}
+	d.say("caches", healthy, strings.Join(text, ", "), "")
 	return true
 }
 

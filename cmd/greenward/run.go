@@ -112,7 +112,9 @@ func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
 	}
 	a.watch(r)
 	a.note("run %s on %s with %d workers", workflows.Slug(goal), e.hub.Dir(), workers)
+	cool := c.warming(ctx)
 	sum, err := r.Pursue(ctx)
+	cool()
 	c.tidy(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -74,8 +74,11 @@ func TestScripts(t *testing.T) {
 			"code": wantCode, "json": wantJSON, "model": modelServer, "serve": serveHub, "standin": standIn,
 		},
 		Condition: func(name string) (bool, error) {
-			if name == "standin" { // a model server that others wrote: internal/modeltest/standin
+			switch name {
+			case "standin": // a model server that others wrote: internal/modeltest/standin
 				return os.Getenv("GREENWARD_STANDIN") != "", nil
+			case "overlay":
+				return proc.TryOverlay(os.TempDir()) == nil, nil
 			}
 			return false, fmt.Errorf("there is no condition %q", name)
 		},

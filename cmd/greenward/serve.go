@@ -224,6 +224,7 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 		runs := &workflows.Runs{Repo: e.hub.Repo, Main: e.main, Moved: c.moved, Begin: func(name, goal string) *workflows.Run { return c.begin(ctx, name, goal) }}
 		g.Go(func() error {
 			defer c.tidy(ctx)
+			defer c.warming(ctx)()
 			return runs.Run(ctx)
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"greenward/agents"
+	"greenward/agents/cache"
 	"greenward/agents/cell"
 	"greenward/internal/config"
 	"greenward/internal/git"
@@ -45,12 +46,14 @@ type shelter struct {
 	network bool         // the machine's network
 	caches  []cell.Cache // build caches that all agents write
 	hidden  []string     // the hub, and the repository that it is in
+	shelf   *cache.Shelf // build caches that all read and each writes apart; nil: none
+	lent    []cache.Loan // of the shelf, where they are lent already
 }
 
 func (a *app) shelter(cells *cell.Cells, policy config.Agents, env []string, hub string) shelter {
 	s := shelter{cells: cells, env: env, person: a.host.Get("HOME"), network: policy.Network, hidden: hidden(hub)}
 	if cells.Sandboxed() {
-		s.caches = shared(env, policy.Caches)
+		s.caches = shared(env, policy.Caches, "shared")
 	}
 	return s
 }
@@ -64,6 +67,24 @@ func hidden(hub string) []string {
 	return []string{hub}
 }
 
+// layer has the caches that the policy wants layered written apart by each workspace,
+// where that can be had; else they are written by all, and it is said.
+func (a *app) layer(s *shelter, policy config.Agents, state string) {
+	layered := shared(s.env, policy.Caches, "layered")
+	if len(layered) == 0 || !s.cells.Sandboxed() {
+		return
+	}
+	var dirs []string
+	for _, one := range layered {
+		dirs = append(dirs, one.To)
+	}
+	var err error
+	if s.shelf, err = cache.Open(filepath.Join(state, "work", ".caches"), dirs); err != nil {
+		a.note("build caches are written by all agents alike: %v", err)
+		s.caches = append(s.caches, layered...)
+	}
+}
+
 // For is the shelter of a role, which may have the network, or something of the
 // person's home, where others do not.
 func (s shelter) For(role config.Role) shelter {
@@ -74,10 +95,26 @@ func (s shelter) For(role config.Role) shelter {
 
 // Open makes the cell of one workspace.
 func (s shelter) Open(in agents.RoomInput) (agents.Room, error) {
+	loans, seen := s.lent, slices.Clone(s.caches)
+	if s.shelf != nil && loans == nil {
+		var err error
+		if loans, err = s.shelf.Lend(filepath.Join(in.Scratch, "caches")); err != nil {
+			return nil, err
+		}
+	}
+	for _, loan := range loans {
+		seen = append(seen, cell.Cache(loan))
+	}
 	return s.cells.Open(cell.Place{
 		Dir: in.Dir, Seen: seenWorkspace, Scratch: in.Scratch, Read: in.Read,
-		Caches: s.caches, Person: s.person, Home: s.home, Env: s.env, Network: s.network, Hidden: s.hidden,
+		Caches: seen, Person: s.person, Home: s.home, Env: s.env, Network: s.network, Hidden: s.hidden,
 	})
+}
+
+// lend is the shelter with caches that were lent for it.
+func (s shelter) lend(loans []cache.Loan) shelter {
+	s.lent = loans
+	return s
 }
 
 // Seen is where commands see the workspace in dir.
@@ -101,16 +138,16 @@ func caches() map[string]struct{ variable, part string } {
 	}
 }
 
-// shared lists the caches that all agents write. They are made where they are not
-// there yet: the path must exist to be shown.
-func shared(env []string, how map[string]string) []cell.Cache {
+// shared lists the caches that the policy wants to be so. They are made where they are
+// not there yet: the path must exist to be shown.
+func shared(env []string, how map[string]string, want string) []cell.Cache {
 	var list []cell.Cache
-	for name, cache := range caches() {
-		dir := variable(env, cache.variable)
-		if how[name] != "shared" || !filepath.IsAbs(dir) {
+	for name, known := range caches() {
+		dir := variable(env, known.variable)
+		if how[name] != want || !filepath.IsAbs(dir) {
 			continue
 		}
-		dir = filepath.Join(dir, cache.part)
+		dir = filepath.Join(dir, known.part)
 		if os.MkdirAll(dir, 0o755) == nil { // else it is nobody's to share
 			list = append(list, cell.Cache{From: dir, To: dir})
 		}
@@ -123,9 +160,9 @@ func shared(env []string, how map[string]string) []cell.Cache {
 // shared: programs then keep them in the home that the cell has of its own.
 func withoutPrivate(env []string, how map[string]string) []string {
 	private := map[string]bool{}
-	for name, cache := range caches() {
-		if cache.part == "" && how[name] != "shared" {
-			private[cache.variable] = true
+	for name, known := range caches() {
+		if known.part == "" && how[name] != "shared" && how[name] != "layered" {
+			private[known.variable] = true
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(env), func(pair string) bool {

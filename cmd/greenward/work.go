@@ -76,6 +76,7 @@ func (a *app) work(ctx context.Context, o workOptions) error {
 		return err
 	}
 	defer c.tidy(ctx)
+	defer c.warming(ctx)()
 	var once sync.Once
 	c.quiet = func(entry string) {
 		once.Do(func() {

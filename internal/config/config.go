@@ -140,7 +140,7 @@ type Agents struct {
 	Limits    Limits
 	Budget    Budget
 	Providers []Provider
-	Caches    map[string]string // name to shared or private
+	Caches    map[string]string // name to shared, layered or private
 }
 
 // A Role overrides the model of one role, or puts a command in its place.

@@ -266,7 +266,7 @@ func (r *reader) agents(n *yaml.Node, key string, a *Agents) {
 			a.Caches = map[string]string{}
 			r.pairs(n, key, func(k, v *yaml.Node, key string) {
 				var how string
-				scalar(r, &how, oneOf("shared", "private"))(v, key)
+				scalar(r, &how, oneOf("shared", "layered", "private"))(v, key)
 				if _, err := checkName(k.Value); err != nil {
 					r.fault(k, key, err)
 				}

@@ -22,22 +22,32 @@ var ErrNoOverlay = errors.New("overlayfs is not to be had")
 // Nothing in the view waits for the disk, not even who asks for it: else each unmount
 // would write out all that the whole disk still has to write, whoever's it is.
 func Overlay(at, lower, upper, work string) error {
-	for _, dir := range []string{lower, upper, work} {
+	// Without redirect_dir a directory of lower could not be renamed.
+	return overlay(at, []string{lower}, upper, work, "redirect_dir=on")
+}
+
+// OverlayMany is Overlay over several directories, the uppermost first. A file of theirs
+// whose times or mode change is not copied for that.
+func OverlayMany(at string, lowers []string, upper, work string) error {
+	return overlay(at, lowers, upper, work, "redirect_dir=on,metacopy=on")
+}
+
+func overlay(at string, lowers []string, upper, work, options string) error {
+	for _, dir := range append([]string{upper, work}, lowers...) {
 		if strings.ContainsAny(dir, `:,\`) {
 			return fmt.Errorf("lay over %q: %w: its path holds one of : , \\", dir, ErrNoOverlay)
 		}
 	}
-	// Without redirect_dir a directory of lower could not be renamed.
-	options := "redirect_dir=on,lowerdir=" + lower + ",upperdir=" + upper + ",workdir=" + work
+	options += ",lowerdir=" + strings.Join(lowers, ":") + ",upperdir=" + upper + ",workdir=" + work
 	err := syscall.Mount("overlay", at, "overlay", syscall.MS_NOSUID|syscall.MS_NODEV, options+",volatile")
 	if errors.Is(err, syscall.EINVAL) { // before Linux 5.10
 		err = syscall.Mount("overlay", at, "overlay", syscall.MS_NOSUID|syscall.MS_NODEV, options)
 	}
 	switch {
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("lay over %q: %w: %w", lower, ErrNoOverlay, err)
+		return fmt.Errorf("lay over %q: %w: %w", lowers, ErrNoOverlay, err)
 	case err != nil:
-		return fmt.Errorf("lay over %q: %w", lower, err)
+		return fmt.Errorf("lay over %q: %w", lowers, err)
 	}
 	return nil
 }

@@ -10,6 +10,9 @@ var ErrNoOverlay = errors.New("overlayfs is not to be had")
 // Overlay is of Linux alone.
 func Overlay(string, string, string, string) error { return ErrNoOverlay }
 
+// OverlayMany is of Linux alone.
+func OverlayMany(string, []string, string, string) error { return ErrNoOverlay }
+
 // TryOverlay says that there is none.
 func TryOverlay(string) error { return ErrNoOverlay }
 

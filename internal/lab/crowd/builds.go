@@ -14,15 +14,16 @@ import (
 )
 
 // Builds is what `go build ./...` takes after one file of one package was changed, in
-// a workspace that was just made, and in one that has built before. They share a
-// build cache.
+// a workspace that was just made, and in one that has built before. They read one build
+// cache, which a build of what all begin with has warmed.
 type Builds struct {
-	Cold  float64 `json:"cold_ms"`   // the first build of all, with an empty cache
-	Warm  float64 `json:"warm_ms"`   // median
-	Fresh float64 `json:"fresh_ms"`  // median
-	Enter float64 `json:"enter_ms"`  // median of the first command in a new workspace, `true`
-	Ratio float64 `json:"ratio"`     // fresh by warm
-	CPU   float64 `json:"cpu_ratio"` // the same of the processor's time, by mean
+	Layered bool    `json:"layered"`   // each writes into a layer of its own over the cache, and not into it
+	Cold    float64 `json:"cold_ms"`   // the first build of all, with an empty cache
+	Warm    float64 `json:"warm_ms"`   // median
+	Fresh   float64 `json:"fresh_ms"`  // median
+	Enter   float64 `json:"enter_ms"`  // median of the first command in a new workspace, `true`
+	Ratio   float64 `json:"ratio"`     // fresh by warm
+	CPU     float64 `json:"cpu_ratio"` // the same of the processor's time, by mean
 }
 
 // packages of the module that is built.
@@ -47,16 +48,29 @@ func module() map[string]string {
 
 func (c *Crowd) builds(ctx context.Context, all *agents.Workspaces) (*Builds, error) {
 	c.Say("builds in new workspaces and in one that has built before")
-	out := &Builds{}
+	out := &Builds{Layered: c.Warm != nil}
+	warm := c.Warm
+	if warm == nil {
+		warm = func(build func(agents.Shelter) error) error { return build(c.Shelter) }
+	}
+	err := warm(func(shelter agents.Shelter) (err error) {
+		places := *all
+		places.Shelter = shelter
+		out.Cold, err = c.cold(ctx, &places)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
 	old, err := c.open(ctx, all, "builder")
 	if err != nil {
 		return nil, err
 	}
-	if out.Cold, err = c.build(ctx, old, 0); err != nil {
+	if _, err = c.build(ctx, old, 0); err != nil {
 		return nil, errors.Join(err, old.Remove())
 	}
 	const times = 5
-	var enter, warm, fresh []float64
+	var enter, again, fresh []float64
 	var warmCPU, freshCPU time.Duration
 	for i := range times {
 		cpu := cpuTime()
@@ -65,7 +79,7 @@ func (c *Crowd) builds(ctx context.Context, all *agents.Workspaces) (*Builds, er
 		if err != nil {
 			return nil, errors.Join(err, old.Remove())
 		}
-		warm = append(warm, took)
+		again = append(again, took)
 		young, err := c.open(ctx, all, fmt.Sprintf("builder-%d", i))
 		if err != nil {
 			return nil, errors.Join(err, old.Remove())
@@ -84,9 +98,19 @@ func (c *Crowd) builds(ctx context.Context, all *agents.Workspaces) (*Builds, er
 		}
 		fresh = append(fresh, took)
 	}
-	out.Enter, out.Warm, out.Fresh = median(enter), median(warm), median(fresh)
+	out.Enter, out.Warm, out.Fresh = median(enter), median(again), median(fresh)
 	out.Ratio, out.CPU = out.Fresh/out.Warm, float64(freshCPU)/float64(warmCPU)
 	return out, old.Remove()
+}
+
+// cold is the very first build.
+func (c *Crowd) cold(ctx context.Context, all *agents.Workspaces) (took float64, err error) {
+	ws, err := c.open(ctx, all, "first-builder")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, ws.Remove()) }()
+	return c.build(ctx, ws, 0)
 }
 
 // build changes a package that nothing imports, and builds all.

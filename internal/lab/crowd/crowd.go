@@ -48,10 +48,13 @@ type Crowd struct {
 	CLIs    []CLI          // what the built-in loop is held against, in the part cli
 	Shelter agents.Shelter // nil: commands run bare
 	Online  agents.Shelter // the same with the machine's network, for the part cli
-	Env     []string       // of commands
-	Host    proc.Host
-	Now     func() time.Time // required
-	Say     func(format string, args ...any)
+	// Warm has the build caches that a build in this shelter fills lie below those of
+	// all workspaces of Shelter; nil: all write the same caches.
+	Warm func(build func(in agents.Shelter) error) error
+	Env  []string // of commands
+	Host proc.Host
+	Now  func() time.Time // required
+	Say  func(format string, args ...any)
 
 	main   git.Hash
 	layers *agents.Layers
