@@ -226,7 +226,9 @@ func (l *Loop) add(m model.Message) {
 
 // ask sends the history and takes the reply into it.
 func (l *Loop) ask(ctx context.Context) (model.Reply, Cut, error) {
-	reply, err := l.Client.Complete(ctx, l.request(slices.Clone(l.history)))
+	request := l.request(slices.Clone(l.history))
+	request.MustCall = l.talked > 0 // it was told that words alone are no answer
+	reply, err := l.Client.Complete(ctx, request)
 	refused, ok := errors.AsType[*model.Error](err)
 	if ok {
 		l.spent = l.spent.Add(refused.Spent)

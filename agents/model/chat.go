@@ -38,16 +38,22 @@ type Options struct {
 	NoStream       bool   // for servers whose streams are broken
 	NoStreamUsage  bool   // for servers that refuse stream_options
 	SendReasoning  bool   // for servers that want reasoning_content back
+
+	MaxTokens  int     // of a reply to a request that names none; 0: the server's own limit
+	SystemRole string  // who says the system's text: system (""), developer, or user for models that know no other; chat only
+	OneCall    bool    // asks for one call at a time, for servers that mix up several
+	MustCall   bool    // the server takes tool_choice: it is used where a reply has to be a call
+	Limits     *Limits // shared with other clients; nil: this client's own
 }
 
 // Chat is a Client that speaks Chat Completions, or stateless Responses if its
-// options say so. Its methods may be called at
-// the same time; all callers share one limiter.
+// options say so. Its methods may be called at the same time. All callers share a
+// limiter for each model, and one for all of the server.
 type Chat struct {
-	opts  Options
-	url   string // printable
-	api   openai.Client
-	limit *limiter
+	opts   Options
+	url    string // printable
+	api    openai.Client
+	server *limiter
 
 	mu   sync.Mutex
 	rand *rand.Rand
@@ -67,7 +73,9 @@ func New(o Options) (*Chat, error) {
 		return nil, fmt.Errorf("make a model client: wire is %q; use chat or responses", o.Wire)
 	case o.MaxTokensField != "" && o.MaxTokensField != "max_tokens" && o.MaxTokensField != "max_completion_tokens":
 		return nil, fmt.Errorf("make a model client: max_tokens_field is %q; use max_tokens or max_completion_tokens", o.MaxTokensField)
-	case o.Concurrency < 0, o.Tries < 0, o.Patience < 0, o.Idle < 0, o.CallTime < 0:
+	case o.SystemRole != "" && o.SystemRole != "system" && o.SystemRole != "developer" && o.SystemRole != "user":
+		return nil, fmt.Errorf("make a model client: system_role is %q; use system, developer or user", o.SystemRole)
+	case o.MaxTokens < 0, o.Concurrency < 0, o.Tries < 0, o.Patience < 0, o.Idle < 0, o.CallTime < 0:
 		return nil, errors.New("make a model client: a limit is negative")
 	}
 	o.Concurrency = cmp.Or(o.Concurrency, 64)
@@ -82,7 +90,10 @@ func New(o Options) (*Chat, error) {
 		o.Rand = rand.NewPCG(rand.Uint64(), rand.Uint64())
 	}
 	c := &Chat{opts: o, url: strings.TrimRight(base.Redacted(), "/"), rand: rand.New(o.Rand)}
-	c.limit = newLimiter(o.Concurrency, o.Now, c.jitter)
+	if o.Limits == nil {
+		c.opts.Limits = &Limits{}
+	}
+	c.server = c.limiter("")
 	// A literal, because the vendor's NewClient reads the environment.
 	c.api = openai.Client{Options: []option.RequestOption{
 		option.WithBaseURL(base.String()),
@@ -125,7 +136,7 @@ func (c *Chat) Complete(ctx context.Context, r Request) (Reply, error) {
 	if r.Model == "" {
 		return Reply{}, &Error{Class: Missing, URL: c.url, Message: "no model is named"}
 	}
-	r.Messages = cleanHistory(r.Messages)
+	r.Messages, r.MaxTokens = cleanHistory(r.Messages), cmp.Or(r.MaxTokens, c.opts.MaxTokens)
 	run := &completion{chat: c, request: r, started: c.opts.Now(), floor: leastTokens(r)}
 	for {
 		reply, cut, err := run.try(ctx)
@@ -171,7 +182,7 @@ func (n *completion) try(ctx context.Context) (r Reply, cut bool, err error) {
 	if err != nil {
 		return Reply{}, false, err
 	}
-	p, err := c.limit.acquire(ctx, want{urgent: n.request.Urgent, tokens: len(body)/4 + n.request.MaxTokens, patience: n.left()})
+	done, err := c.acquire(ctx, n.request.Model, want{urgent: n.request.Urgent, tokens: len(body)/4 + n.request.MaxTokens, patience: n.left()})
 	if errors.Is(err, errNoTurn) {
 		return Reply{}, false, n.noTurn()
 	}
@@ -185,7 +196,7 @@ func (n *completion) try(ctx context.Context) (r Reply, cut bool, err error) {
 	if err != nil && !known {
 		trouble = &Error{} // cancelled: says nothing about the server
 	}
-	c.limit.release(p, trouble, seen.header)
+	done(trouble, seen.header)
 	return r, cut, err
 }
 

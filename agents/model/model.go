@@ -77,6 +77,8 @@ type Request struct {
 	Tools     []ToolDef
 	MaxTokens int    // most tokens of the answer; 0: the server's own limit
 	Effort    string // reasoning effort, passed on as it is; empty: the server's own
+	// MustCall asks for a reply that calls a tool, where the server can be told so.
+	MustCall bool
 	// Urgent requests go before others that wait for the same server: a planner
 	// keeps many workers busy.
 	Urgent bool

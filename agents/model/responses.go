@@ -22,6 +22,7 @@ type responsesRequest struct {
 	Include   []string        `json:"include"`
 	Store     bool            `json:"store"`
 	Stream    bool            `json:"stream,omitempty"`
+	toolChoice
 }
 
 type effort struct {
@@ -54,7 +55,7 @@ type responsesResult struct {
 
 // encodeResponses returns the body of a request.
 func (c *Chat) encodeResponses(r Request) ([]byte, error) {
-	w := responsesRequest{Model: r.Model, MaxTokens: r.MaxTokens, Stream: !c.opts.NoStream, Include: []string{"reasoning.encrypted_content"}}
+	w := responsesRequest{Model: r.Model, MaxTokens: r.MaxTokens, Stream: !c.opts.NoStream, Include: []string{"reasoning.encrypted_content"}, toolChoice: c.toolChoice(r)}
 	if r.Effort != "" {
 		w.Reasoning = &effort{r.Effort}
 	}

@@ -17,6 +17,26 @@ type wireRequest struct {
 	Effort              string         `json:"reasoning_effort,omitempty"`
 	Stream              bool           `json:"stream,omitempty"`
 	StreamOptions       *streamOptions `json:"stream_options,omitempty"`
+	toolChoice
+}
+
+// toolChoice says how tools may be called. Both wires have it alike.
+type toolChoice struct {
+	Parallel *bool  `json:"parallel_tool_calls,omitempty"`
+	Choice   string `json:"tool_choice,omitempty"`
+}
+
+func (c *Chat) toolChoice(r Request) (t toolChoice) {
+	if len(r.Tools) == 0 {
+		return t // servers refuse either without tools
+	}
+	if c.opts.OneCall {
+		t.Parallel = new(false)
+	}
+	if c.opts.MustCall && r.MustCall {
+		t.Choice = "required"
+	}
+	return t
 }
 
 type streamOptions struct {
@@ -64,8 +84,8 @@ func (c *Chat) path() string {
 }
 
 func (c *Chat) encodeChat(r Request) ([]byte, error) {
-	w := wireRequest{Model: r.Model, Effort: r.Effort, Messages: make([]wireMessage, 0, len(r.Messages))}
-	for _, m := range r.Messages {
+	w := wireRequest{Model: r.Model, Effort: r.Effort, Messages: make([]wireMessage, 0, len(r.Messages)), toolChoice: c.toolChoice(r)}
+	for _, m := range c.spoken(r.Messages) {
 		w.Messages = append(w.Messages, c.encodeMessage(m))
 	}
 	for _, t := range r.Tools {
@@ -102,6 +122,19 @@ func marshal(v any) ([]byte, error) {
 		return nil, fmt.Errorf("encode a request to the model: %w", err)
 	}
 	return body.Bytes(), nil
+}
+
+// spoken puts the system's text into the mouth that the server knows.
+func (c *Chat) spoken(messages []Message) []Message {
+	if c.opts.SystemRole == "" || len(messages) == 0 || messages[0].Role != System {
+		return messages
+	}
+	first, rest := messages[0], messages[1:]
+	first.Role = Role(c.opts.SystemRole)
+	if first.Role == User && len(rest) > 0 && rest[0].Role == User { // no two of one speaker
+		first.Text, rest = first.Text+"\n\n"+rest[0].Text, rest[1:]
+	}
+	return append([]Message{first}, rest...)
 }
 
 func (c *Chat) encodeMessage(m Message) wireMessage {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"greenward/agents/model"
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/proc"
@@ -39,6 +40,8 @@ type app struct {
 	// ownMounts begins this program anew with mounts that end with it; nil: what it
 	// mounts is taken away by its next start where it is killed.
 	ownMounts func() error
+
+	limits *model.Limits // of model servers, shared by all that this process asks; nil: each client has its own
 
 	key git.Credential // to enter the remote over HTTP with; nil: as the user's own git does
 

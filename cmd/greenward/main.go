@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"greenward/agents/model"
 	"greenward/internal/proc"
 )
 
@@ -21,7 +22,8 @@ func start() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a := &app{
-		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, now: time.Now,
+		limits: &model.Limits{},
+		stdin:  os.Stdin, stdout: os.Stdout, stderr: os.Stderr, now: time.Now,
 		host:      crashing(proc.NewHost(os.Environ())),
 		ownMounts: func() error { return proc.OwnMounts(os.Args, os.Environ()) },
 	}

@@ -40,6 +40,7 @@ func (a *app) client(policy config.Agents, name string) (model.Client, config.Pr
 	client, err := model.New(model.Options{
 		BaseURL: p.URL, Now: a.now, Key: model.NewSecret(key), Model: name, Transport: transport, Wire: p.Wire, MaxTokensField: p.MaxTokensField,
 		Concurrency: p.Concurrency, NoStream: p.NoStream, NoStreamUsage: p.NoStreamUsage, SendReasoning: p.SendReasoning,
+		MaxTokens: p.MaxTokens, SystemRole: p.SystemRole, OneCall: p.OneCall, MustCall: p.MustCall, Limits: a.limits,
 	})
 	if err != nil {
 		return nil, p, err

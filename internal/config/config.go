@@ -183,6 +183,10 @@ type Provider struct {
 	NoStream       bool   // replies come whole
 	NoStreamUsage  bool   // the server refuses to be asked for usage at the end of a stream
 	SendReasoning  bool   // the server wants its reasoning_content back
+	MaxTokens      int    // of a reply; 0: the server's own limit
+	SystemRole     string // system, developer or user
+	OneCall        bool   // the server mixes up several calls of one reply
+	MustCall       bool   // the server can be told that a reply has to be a call
 	Prices         map[string]Price
 }
 

@@ -80,7 +80,7 @@ func TestParseWhole(t *testing.T) {
 	}
 	want.Agents.Budget = Budget{USD: 200, Tokens: 500_000_000}
 	want.Agents.Providers = []Provider{{
-		URL: "https://models.example/v1", Wire: "chat", MaxTokensField: "max_tokens", Context: 128_000, Concurrency: 64,
+		URL: "https://models.example/v1", Wire: "chat", MaxTokensField: "max_tokens", SystemRole: "system", Context: 128_000, Concurrency: 64,
 		Prices: map[string]Price{"gpt-5.2": {In: 1.25, Cached: 0.125, Out: 10}},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -113,13 +113,13 @@ func TestParseSmall(t *testing.T) {
 		{"lists can be emptied", "green: {protected: [], repair: []}", changed(func(c *Config) { c.Green.Protected, c.Green.Repair = nil, nil })},
 		{"every", "green: {schedule: '@every 3s'}", changed(func(c *Config) { c.Green.Schedule = "@every 3s" })},
 		{"a server has defaults", "agents: {providers: [{url: 'http://127.0.0.1:8080/v1'}]}", changed(func(c *Config) {
-			c.Agents.Providers = []Provider{{URL: "http://127.0.0.1:8080/v1", Wire: "chat", MaxTokensField: "max_tokens", Context: 128_000, Concurrency: 64}}
+			c.Agents.Providers = []Provider{{URL: "http://127.0.0.1:8080/v1", Wire: "chat", MaxTokensField: "max_tokens", SystemRole: "system", Context: 128_000, Concurrency: 64}}
 		})},
-		{"a peculiar server", `agents: {providers: [{url: "http://127.0.0.1:8080/v1", wire: responses, stream: false, stream_usage: false, reasoning: true, concurrency: 4}], budget: {slice: 40%}}`, changed(func(c *Config) {
+		{"a peculiar server", `agents: {providers: [{url: "http://127.0.0.1:8080/v1", wire: responses, stream: false, stream_usage: false, reasoning: true, concurrency: 4, max_tokens: 16000, system_role: user, parallel_calls: false, tool_choice: true}], budget: {slice: 40%}}`, changed(func(c *Config) {
 			c.Agents.Budget.Slice = 0.4
 			c.Agents.Providers = []Provider{{
 				URL: "http://127.0.0.1:8080/v1", Wire: "responses", MaxTokensField: "max_tokens", Context: 128_000, Concurrency: 4,
-				NoStream: true, NoStreamUsage: true, SendReasoning: true,
+				NoStream: true, NoStreamUsage: true, SendReasoning: true, MaxTokens: 16_000, SystemRole: "user", OneCall: true, MustCall: true,
 			}}
 		})},
 		{"method", "queue: {method: squash}", changed(func(c *Config) { c.Queue.Method, c.Queue.PullMethod = "squash", "squash" })},

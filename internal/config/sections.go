@@ -310,8 +310,8 @@ func (r *reader) roles(n *yaml.Node, key string, a *Agents) {
 }
 
 func (r *reader) provider(n *yaml.Node, key string) Provider {
-	p := Provider{Wire: "chat", MaxTokensField: "max_tokens", Context: 128_000, Concurrency: 64}
-	stream, usage := true, true
+	p := Provider{Wire: "chat", MaxTokensField: "max_tokens", SystemRole: "system", Context: 128_000, Concurrency: 64}
+	stream, usage, parallel := true, true, true
 	seen := r.object(n, key, fields{
 		"url":              scalar(r, &p.URL, serverURL),
 		"wire":             scalar(r, &p.Wire, oneOf("chat", "responses")),
@@ -321,6 +321,10 @@ func (r *reader) provider(n *yaml.Node, key string) Provider {
 		"stream":           scalar(r, &stream, boolean),
 		"stream_usage":     scalar(r, &usage, boolean),
 		"reasoning":        scalar(r, &p.SendReasoning, boolean),
+		"max_tokens":       scalar(r, &p.MaxTokens, within(1, 1_000_000_000)),
+		"system_role":      scalar(r, &p.SystemRole, oneOf("system", "developer", "user")),
+		"parallel_calls":   scalar(r, &parallel, boolean),
+		"tool_choice":      scalar(r, &p.MustCall, boolean),
 		"prices": func(n *yaml.Node, key string) {
 			p.Prices = map[string]Price{}
 			r.pairs(n, key, func(k, v *yaml.Node, key string) {
@@ -337,6 +341,6 @@ func (r *reader) provider(n *yaml.Node, key string) Provider {
 	if n.Kind == yaml.MappingNode && seen["url"] == nil {
 		r.fault(n, key, refuse("as in url: https://api.example.com/v1", "has no url"))
 	}
-	p.NoStream, p.NoStreamUsage = !stream, !usage
+	p.NoStream, p.NoStreamUsage, p.OneCall = !stream, !usage, !parallel
 	return p
 }
