@@ -64,6 +64,13 @@ func (m *CommandMind) Begin(_ context.Context, job Job) (Session, error) {
 	}
 	s := &commandSession{mind: *m, job: job, intro: intro.Text}
 	s.mind.Argv = slices.Clone(m.Argv)
+	var secrets []model.Secret
+	for _, entry := range m.Env {
+		if name, value, _ := strings.Cut(entry, "="); len(value) >= minLent {
+			s.lent, secrets = append(s.lent, name), append(secrets, model.NewSecret(value))
+		}
+	}
+	s.redact = model.Redactor(secrets...)
 	return s, job.Transcript.Add(Event{Kind: EventStart, Role: "worker", Task: job.Task.ID, Prompt: intro.Hash, Text: strings.Join(m.Argv, " ")})
 }
 
@@ -75,6 +82,9 @@ type commandSession struct {
 	said  string // the task, told again to every later start
 	spent model.Usage
 	told  int // how often it has told of what it used
+
+	lent   []string            // names of variables that were lent to it
+	redact func(string) string // takes their values out of a text
 }
 
 // maxTold bounds how often what a command says that it used is noted one by one.
@@ -117,7 +127,10 @@ func (s *commandSession) Work(ctx context.Context, text string, accept Accept) (
 		if err != nil {
 			return Report{}, err
 		}
-		refusal, err := accept(ctx, report)
+		refusal, err := s.leak(ctx)
+		if refusal == "" && err == nil {
+			refusal, err = accept(ctx, report)
+		}
 		if err != nil || refusal == "" {
 			return report, err
 		}
@@ -175,7 +188,7 @@ func (s *commandSession) start(ctx context.Context, text string) (Report, error)
 	if err != nil {
 		return Report{}, fmt.Errorf("run the worker command %q: %w", s.mind.Argv[0], err)
 	}
-	if err := s.job.Transcript.Add(Event{Kind: EventResult, Tool: argv, Text: out.String(), Took: result.Took, Outcome: result.String()}); err != nil {
+	if err := s.job.Transcript.Add(Event{Kind: EventResult, Tool: argv, Text: s.redact(out.String()), Took: result.Took, Outcome: result.String()}); err != nil {
 		return Report{}, err
 	}
 	after, err := s.state(ctx)
@@ -183,6 +196,25 @@ func (s *commandSession) start(ctx context.Context, text string) (Report, error)
 		return Report{}, err
 	}
 	return s.report(result, after != before, told, out.String())
+}
+
+// minLent is the length of a lent value below which it is found in anything.
+const minLent = 8
+
+// leak refuses files that hold what was lent to the command for its own use.
+func (s *commandSession) leak(ctx context.Context) (refusal string, err error) {
+	if len(s.lent) == 0 {
+		return "", nil
+	}
+	tree, err := s.job.Workspace.Snapshot(ctx)
+	if err != nil {
+		return "", err
+	}
+	patch, err := s.job.Workspace.Repo().Diff(ctx, s.job.Workspace.Base, tree)
+	if err != nil || s.redact(string(patch)) == string(patch) {
+		return "", err
+	}
+	return fmt.Sprintf("not handed off: your files hold the value of a credential that was lent to you (one of %s). Take it out.", strings.Join(s.lent, ", ")), nil
 }
 
 // report is what a command that has ended is taken to say.
@@ -194,15 +226,16 @@ func (s *commandSession) report(result proc.Result, changed bool, told Told, out
 	case !result.OK():
 		report.Outcome = Partial
 	}
+	// What it says goes into commits, which go everywhere.
 	if fault := told.Fault(); fault != "" {
-		report.Concerns = append(report.Concerns, fault)
+		report.Concerns = append(report.Concerns, s.redact(fault))
 	}
 	if last := cmp.Or(told.Said(), lastLines(output, 5)); last != "" {
-		report.Notes = append(report.Notes, last)
+		report.Notes = append(report.Notes, s.redact(last))
 	}
 	argv := strings.Join(s.mind.Argv, " ")
 	for _, step := range told.Steps() {
-		if err := s.job.Transcript.Add(Event{Kind: EventNote, Tool: argv, Text: "it says that it ran: " + step}); err != nil {
+		if err := s.job.Transcript.Add(Event{Kind: EventNote, Tool: argv, Text: s.redact("it says that it ran: " + step)}); err != nil {
 			return Report{}, err
 		}
 	}

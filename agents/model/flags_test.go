@@ -142,7 +142,7 @@ func TestConcurrencyIsOfTheServer(t *testing.T) {
 				}
 			}
 			mu.Unlock()
-			time.Sleep(time.Second) // in a bubble: it takes no time, and shows who is there at once
+			<-time.After(time.Second) // in a bubble: it takes no time, and shows who is there at once
 			mu.Lock()
 			flying--
 			mu.Unlock()
