@@ -83,6 +83,10 @@ func (a *app) main(ctx context.Context, args []string) int {
 		return exitInterrupted
 	}
 	fmt.Fprintln(a.stderr, "greenward: "+strings.TrimRight(err.Error(), "\n"))
+	if lost, ok := errors.AsType[*git.MissingError](err); ok {
+		a.note("greenward: %s is missing in %s; what another clone or the remote has of it comes back with: git -C %q fetch --refetch --no-write-fetch-head OTHER '+refs/*:refs/restored/*'; greenward fsck lists what else is lost",
+			lost.Object, lost.Dir, lost.Dir)
+	}
 	if wrongUse(err) {
 		return exitUsage
 	}

@@ -61,6 +61,20 @@ func (r *Repo) with(read func(*filesystem.Storage) error) error {
 	return err
 }
 
+// MissingError is an object that is not in a repository; it is an ErrNotFound.
+type MissingError struct {
+	Object Hash
+	Dir    string
+}
+
+// Error names the object alone: most who ask can do without it.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("read object %s: %v", e.Object.Short(), ErrNotFound)
+}
+
+// Is says that it is an ErrNotFound.
+func (e *MissingError) Is(target error) bool { return target == ErrNotFound }
+
 // object reads one object; kind is plumbing.AnyObject where any will do. The data
 // is shared: it must not be changed.
 func (r *Repo) object(kind plumbing.ObjectType, h Hash) (plumbing.ObjectType, []byte, error) {
@@ -73,7 +87,9 @@ func (r *Repo) object(kind plumbing.ObjectType, h Hash) (plumbing.ObjectType, []
 	found, data, ok := r.remembered(h)
 	if !ok {
 		var err error
-		if found, data, err = r.fetchObject(h); err != nil {
+		if found, data, err = r.fetchObject(h); errors.Is(err, ErrNotFound) {
+			return 0, nil, &MissingError{h, r.dir}
+		} else if err != nil {
 			return 0, nil, fmt.Errorf("read object %s: %w", h.Short(), err)
 		}
 		r.kept.keep(h, found, data)

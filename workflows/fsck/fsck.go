@@ -69,7 +69,12 @@ const lockAge = 5 * time.Second
 func (f *Fsck) Run(ctx context.Context) (Report, error) {
 	f.found = []Finding{}
 	for _, examine := range []func(context.Context) error{f.objects, f.locks, f.refs, f.landings, f.handoffs, f.after, f.claims, f.planners, f.ledger, f.green} {
-		if err := examine(ctx); err != nil {
+		err := examine(ctx)
+		if lost, ok := errors.AsType[*git.MissingError](err); ok && ctx.Err() == nil { // the rest is examined all the same
+			f.find(KindObjects, string(lost.Object), "is missing, and asked for: %v; put it back with git -C %q fetch --refetch --no-write-fetch-head OTHER '+refs/*:refs/restored/*', where OTHER is a clone or the remote that has it", err, f.Hub.Dir())
+			continue
+		}
+		if err != nil {
 			return Report{}, fmt.Errorf("examine %q: %w", f.Hub.Dir(), err)
 		}
 	}
