@@ -262,7 +262,7 @@ type agentLine struct {
 }
 
 func (a *app) top(ctx context.Context, run string, watch bool) error {
-	p, err := a.open(ctx, false)
+	p, err := a.current(ctx)
 	if err != nil {
 		return err
 	}
