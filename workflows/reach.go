@@ -68,17 +68,17 @@ func (x *Exchange) Ready(context.Context) error {
 	if !r.last.IsZero() {
 		known = "it was last in step at " + r.last.UTC().Format(time.RFC3339)
 	}
-	return outOfStep(fmt.Sprintf("%s %s since %s; %s", withoutPassword(x.Hub.Upstream()), what, since.UTC().Format(time.RFC3339), known))
+	return outOfStepError(fmt.Sprintf("%s %s since %s; %s", withoutPassword(x.Hub.Upstream()), what, since.UTC().Format(time.RFC3339), known))
 }
 
-// outOfStep is why a remote is not followed.
-type outOfStep string
+// outOfStepError is why a remote is not followed.
+type outOfStepError string
 
 // Error says it.
-func (o outOfStep) Error() string { return string(o) }
+func (o outOfStepError) Error() string { return string(o) }
 
 // Degraded reports that the hub works on.
-func (o outOfStep) Degraded() bool { return true }
+func (o outOfStepError) Degraded() bool { return true }
 
 // withoutPassword is an address that may be shown: a token may stand for the user, too.
 func withoutPassword(address string) string {
