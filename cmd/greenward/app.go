@@ -181,7 +181,7 @@ func (a *app) register(fs *flag.FlagSet) {
 	fs.StringVar(&a.dir, "C", a.dir, "work on the repository in `DIR`")
 	fs.StringVar(&a.config, "config", a.config, "read the policy from `FILE` instead of main's "+config.File)
 	fs.BoolVar(&a.json, "json", a.json, "print JSON")
-	fs.StringVar(&a.remote, "remote", orElse(a.remote, "origin"), "the `REMOTE` of a clone to keep in step with")
+	fs.StringVar(&a.remote, "remote", orElse(a.remote, defaultRemote), "the `REMOTE` of a clone to keep in step with")
 	fs.BoolVar(&a.verbose, "v", a.verbose, "log what is done, on standard error")
 }
 

@@ -31,8 +31,11 @@ func (a *app) open(ctx context.Context, fetch bool) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	if hub.Clone() != nil && !hub.HasRemote() {
-		if err := a.noteRemotes(ctx, hub.Clone()); err != nil {
+	if clone := hub.Clone(); !hub.HasRemote() && (clone != nil || a.remote != defaultRemote) {
+		if clone == nil {
+			clone = hub.Repo
+		}
+		if err := a.noteRemotes(ctx, clone); err != nil {
 			return nil, err
 		}
 	}
@@ -60,17 +63,7 @@ func (a *app) open(ctx context.Context, fetch bool) (*place, error) {
 	if p.green, err = git.Branch(p.policy.Green.Branch); err != nil {
 		return nil, usagef("policy: green: %v", err)
 	}
-	return p, nil
-}
-
-// noteRemotes says that a clone has remotes, and none of the name that is followed.
-func (a *app) noteRemotes(ctx context.Context, clone *git.Repo) error {
-	names, err := clone.Remotes(ctx)
-	names = slices.DeleteFunc(names, func(name string) bool { return name == "greenward" })
-	if err == nil && len(names) > 0 && !slices.Contains(names, a.remote) {
-		a.note("greenward: no remote is called %q here, so none is followed; to follow one: --remote %s", a.remote, strings.Join(names, " or --remote "))
-	}
-	return err
+	return p, p.remember(ctx)
 }
 
 // fetch takes from upstream. Where main was rewound there, what was seen before
@@ -136,8 +129,7 @@ func (a *app) refresh(p *place) error {
 }
 
 // firstPolicy is the policy before main is known: the file that was named, or
-// what stands on the trunk. What happens to be checked out does not matter, unless
-// there is no trunk to be seen.
+// what stands on the trunk.
 func (a *app) firstPolicy(ctx context.Context, hub *git.Hub) (config.Config, error) {
 	if a.config != "" {
 		data, err := os.ReadFile(a.config)
@@ -150,11 +142,7 @@ func (a *app) firstPolicy(ctx context.Context, hub *git.Hub) (config.Config, err
 		}
 		return policy, nil
 	}
-	repo := hub.Repo
-	if hub.Clone() != nil {
-		repo = hub.Clone()
-	}
-	branch, at, err := a.trunk(ctx, repo)
+	branch, at, repo, err := a.trunk(ctx, hub)
 	if err != nil {
 		return config.Config{}, err
 	}
@@ -164,34 +152,6 @@ func (a *app) firstPolicy(ctx context.Context, hub *git.Hub) (config.Config, err
 		return policy, nil
 	}
 	return a.policyAt(repo, at, branch)
-}
-
-// trunk guesses which branch main is, and where it stands in this repository: one
-// called main, here or at the remote; else the remote's default; else HEAD's.
-func (a *app) trunk(ctx context.Context, repo *git.Repo) (string, git.Hash, error) {
-	remote := "refs/remotes/" + a.remote + "/"
-	name := config.Default().Main
-	candidates := []git.Ref{"refs/heads/main", git.Ref(remote + "main")}
-	if head, err := repo.Symbolic(ctx, git.Ref(remote+"HEAD")); err == nil && !head.IsZero() {
-		candidates = append(candidates, head)
-	}
-	if head, err := repo.HeadRef(); err == nil && !head.IsZero() {
-		candidates, name = append(candidates, head), head.Short()
-	}
-	for _, ref := range candidates {
-		at, err := repo.Tip(ref)
-		if err != nil {
-			return "", "", err
-		}
-		if !at.IsZero() {
-			return strings.TrimPrefix(strings.TrimPrefix(string(ref), remote), "refs/heads/"), at, nil
-		}
-	}
-	at, err := repo.RevParse(ctx, "HEAD") // detached, and no branch that could be main
-	if err != nil && !errors.Is(err, git.ErrNotFound) {
-		return "", "", err
-	}
-	return name, at, nil
 }
 
 // policyAt is the policy that a commit is judged by: the newest well-formed one

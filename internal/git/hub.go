@@ -80,7 +80,7 @@ func hubOfClone(ctx context.Context, repo *Repo, in HubInput) (*Hub, error) {
 	if clone.IsShallow() {
 		return nil, fmt.Errorf("open %q: %w: a shallow clone cannot be landed on; run git fetch --unshallow", in.Dir, ErrUnsupported)
 	}
-	bare, err := InitBare(ctx, filepath.Join(clone.dir, "greenward", "hub.git"), in.Host)
+	bare, err := openMade(ctx, filepath.Join(clone.dir, hubName), in.Host)
 	if err != nil {
 		return nil, err
 	}
@@ -92,22 +92,6 @@ func hubOfClone(ctx context.Context, repo *Repo, in HubInput) (*Hub, error) {
 		h.upstream, h.local = clone.dir, true
 	}
 	return h, h.nameInClone(ctx)
-}
-
-// nameInClone makes the hub reachable as the remote greenward.
-func (h *Hub) nameInClone(ctx context.Context) error {
-	url, err := h.clone.remoteURL(ctx, "greenward", "/")
-	if err != nil || url == h.dir {
-		return err
-	}
-	verb := "set-url"
-	if url == "" {
-		verb = "add"
-	}
-	if _, err := h.clone.git(ctx, "remote", verb, "greenward", h.dir); err != nil {
-		return fmt.Errorf("name the hub in the clone: %w", err)
-	}
-	return nil
 }
 
 // remoteURL is the URL of a remote, made absolute against dir; empty when there
@@ -192,8 +176,18 @@ func (h *Hub) Fetch(ctx context.Context, main, green Ref) error {
 	return h.adopt(ctx, main, green)
 }
 
-// adopt starts hub refs that do not exist from what upstream has.
+// adopt starts hub refs that do not exist from what upstream has. Where another process
+// of the hub does it at that moment, what is there then stands.
 func (h *Hub) adopt(ctx context.Context, refs ...Ref) error {
+	for try := 1; ; try++ {
+		err := h.adoptOnce(ctx, refs)
+		if _, raced := errors.AsType[*RaceError](err); !raced || try == fetchTries {
+			return err
+		}
+	}
+}
+
+func (h *Hub) adoptOnce(ctx context.Context, refs []Ref) error {
 	var updates []RefUpdate
 	for _, ref := range append(refs, QueueLog, GreenLog, Control, Notes) {
 		here, err := h.Tip(ref)
@@ -435,7 +429,7 @@ func FindHub(ctx context.Context, dir string, host proc.Host) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	hub := filepath.Join(strings.TrimSuffix(string(common), "\n"), "greenward", "hub.git")
+	hub := filepath.Join(strings.TrimSuffix(string(common), "\n"), hubName)
 	if _, err := os.Stat(filepath.Join(hub, "refs", "heads")); err != nil {
 		return repo, nil //nolint:nilerr // there is none
 	}

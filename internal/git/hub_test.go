@@ -10,6 +10,8 @@ import (
 
 	"greenward/internal/git"
 	"greenward/internal/gittest"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // clone makes a clone with a checked-out main of a fresh upstream with one commit.
@@ -39,6 +41,51 @@ const (
 	mainRef  git.Ref = "refs/heads/main"
 	greenRef git.Ref = "refs/heads/green"
 )
+
+func TestHubIsMadeOnceByAllThatBeginTogether(t *testing.T) {
+	for range 4 {
+		_, dir := clone(t, false)
+		var all errgroup.Group
+		for range 8 {
+			all.Go(func() error {
+				h, err := git.OpenHub(t.Context(), git.HubInput{Dir: dir, Remote: "origin", Host: gittest.Host(t)})
+				if err != nil {
+					return err
+				}
+				return h.Fetch(t.Context(), mainRef, greenRef)
+			})
+		}
+		if err := all.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		h := openHub(t, dir)
+		if at, err := h.Resolve(mainRef); err != nil || at.IsZero() {
+			t.Errorf("main is %s, %v", at, err)
+		}
+		left, err := os.ReadDir(filepath.Dir(h.Dir()))
+		if err != nil || len(left) != 1 {
+			t.Errorf("beside the hub lies %v, %v", left, err)
+		}
+		if got := gittest.Git(t, dir, "config", "--get-all", "remote.greenward.url"); got != h.Dir() {
+			t.Errorf("remote greenward = %q, want %q once", got, h.Dir())
+		}
+	}
+}
+
+func TestHubLeavesARemoteOfSomebodyElseAlone(t *testing.T) {
+	_, dir := clone(t, false)
+	for url, ours := range map[string]bool{"https://git.example.com/x.git": false, "../x/hub.git": false, "/moved/.git/greenward/hub.git": true} {
+		gittest.Git(t, dir, "config", "remote.greenward.url", url)
+		h, err := git.OpenHub(t.Context(), git.HubInput{Dir: dir, Remote: "origin", Host: gittest.Host(t)})
+		want := url
+		if ours {
+			want = filepath.Join(dir, ".git", "greenward", "hub.git")
+		}
+		if got := gittest.Git(t, dir, "config", "--get", "remote.greenward.url"); got != want || (err == nil) != ours {
+			t.Errorf("%s became %s: %v, %v", url, got, h, err)
+		}
+	}
+}
 
 func TestHubOfACloneFollowsItsRemote(t *testing.T) {
 	upstream, dir := clone(t, false)
