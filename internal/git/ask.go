@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-git/go-git/v5/plumbing"
 )
@@ -122,6 +123,35 @@ func (r *Repo) PatchID(ctx context.Context, commit Hash) (string, error) {
 	out, err := r.command(ctx, call{args: []string{"patch-id", "--stable"}, stdin: strings.NewReader(string(patch))})
 	id, _, _ := strings.Cut(string(out), " ")
 	return strings.TrimSpace(id), err
+}
+
+// InUTF8 is a commit whose names and message are in UTF-8: as git converts them from the
+// encoding that the commit states; what is in none that git knows is read as Latin-1.
+func (r *Repo) InUTF8(ctx context.Context, c Commit) (Commit, error) {
+	texts := []*string{&c.Message, &c.Author.Name, &c.Author.Email, &c.Committer.Name, &c.Committer.Email}
+	if stated := strings.ToLower(c.encoding); stated != "" && stated != "utf-8" && stated != "utf8" {
+		out, err := r.git(ctx, "log", "-1", "--no-show-signature", "--encoding=UTF-8", "--format=%B%x00%an%x00%ae%x00%cn%x00%ce", string(c.Hash))
+		if err != nil {
+			return c, fmt.Errorf("read %s, which is in %q: %w", c.Hash.Short(), OneLine(c.encoding), err)
+		}
+		parts := strings.Split(strings.TrimSuffix(string(out), "\n"), "\x00")
+		if len(parts) == len(texts) { // else git knows something of it that it does not tell
+			for i, part := range parts {
+				*texts[i] = part
+			}
+		}
+	}
+	for _, text := range texts {
+		if utf8.ValidString(*text) {
+			continue
+		}
+		runes := make([]rune, 0, len(*text))
+		for _, b := range []byte(*text) {
+			runes = append(runes, rune(b))
+		}
+		*text = string(runes)
+	}
+	return c, nil
 }
 
 // ProveTrailers gives an error unless git reads want, and nothing else, as the

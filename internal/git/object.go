@@ -69,6 +69,7 @@ type Commit struct {
 	Author, Committer Identity
 	Message           string
 	Signature         string // armored; empty when unsigned
+	encoding          string // as the commit states it; empty: UTF-8
 	raw               []byte
 }
 
@@ -135,6 +136,8 @@ func parseCommit(h Hash, raw []byte) (Commit, error) {
 			c.Committer = parseIdentity(value)
 		case "gpgsig":
 			c.Signature = value
+		case "encoding":
+			c.encoding = value
 		}
 	}
 	if _, err := ParseHash(string(c.Tree)); err != nil {

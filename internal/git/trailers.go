@@ -97,7 +97,7 @@ func parseBlock(paragraph string) (Trailers, bool) {
 		}
 		key, value, ok := strings.Cut(line, ":")
 		key = strings.TrimRight(key, " \t")
-		if !ok || !isKey(key) {
+		if !ok || !isKey(key) || strings.HasPrefix(value, "//") { // an address is prose, though git takes it for a trailer
 			return nil, false
 		}
 		block = append(block, Trailer{key, strings.TrimSpace(value)})

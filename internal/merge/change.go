@@ -59,7 +59,20 @@ func Find(ctx context.Context, repo *git.Repo, in FindInput) (Change, error) {
 	if c.Linear && in.Landed != nil {
 		c.skipLanded(in.Landed)
 	}
-	return c, nil
+	return c, c.inUTF8(ctx, repo)
+}
+
+// inUTF8 reads every commit in UTF-8, for what is written of it states no encoding.
+func (c *Change) inUTF8(ctx context.Context, repo *git.Repo) error {
+	read := make([]git.Commit, len(c.Commits)) // those that are there may be somebody else's, too
+	for i, k := range c.Commits {
+		var err error
+		if read[i], err = repo.InUTF8(ctx, k); err != nil {
+			return err
+		}
+	}
+	c.Commits = read
+	return nil
 }
 
 func (in FindInput) line(ctx context.Context) (Change, bool, error) {

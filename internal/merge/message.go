@@ -99,6 +99,21 @@ func landing(m git.Message, entry string) git.Message {
 	return m
 }
 
+// appended is a message as it is, byte by byte, with the entry's trailer behind it: in
+// its block where it ends with one, else in a block of its own. Whoever uses it proves
+// that git reads it so. Empty: there is nothing to append, or nothing to append to.
+func appended(message, entry string) string {
+	text := strings.TrimRight(message, "\n")
+	if entry == "" || !utf8.ValidString(text) || strings.TrimSpace(text) == "" {
+		return ""
+	}
+	sep := "\n\n"
+	if len(git.ParseMessage(text).Trailers) > 0 {
+		sep = "\n"
+	}
+	return text + sep + ChangeKey + ": " + entry + "\n"
+}
+
 // squashed is one message for several commits: the first one's text, the other
 // subjects as a list, and every trailer once in one block.
 func squashed(commits []git.Commit, entry string) git.Message {

@@ -142,6 +142,9 @@ func (s *Session) again(ctx context.Context, in Input, parent, tree git.Hash, a 
 	default:
 		return s.commit(in, parent, tree, a.commit.Author, toUTF8(message))
 	}
+	if whole := appended(message, a.entry); !foreign && whole != "" && s.repo.ProveTrailers(ctx, whole, read.Trailers) == nil {
+		return s.commit(in, parent, tree, a.commit.Author, whole)
+	}
 	if err := s.repo.ProveTrailers(ctx, read.String(), read.Trailers); err != nil {
 		return "", fmt.Errorf("rewrite %s of %s: %w", a.commit.Hash.Short(), in.Entry, err)
 	}
