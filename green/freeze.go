@@ -214,6 +214,8 @@ func (c *cycle) freezePolicy() error {
 	c.own = own
 	if c.rules = c.old; c.isAccepted(own) {
 		c.rules = nil
+	} else if c.frozen.Key == "" {
+		c.frozen.Key = c.locksOut(own)
 	}
 	c.frozen.Weakened = weakened(own, c.rules)
 	if err := own.NeedChecks(); err != nil && len(c.frozen.Weakened) == 0 {

@@ -122,3 +122,14 @@ func (c *cycle) distrust() string {
 	return fmt.Sprintf("this hub signs with %s, which %s does not list: put the hub's old key file back at %q, or have this key listed under green.signers by a promotion with the old one",
 		mine, by, filepath.Join(c.e.Hub.State(), "key"))
 }
+
+// locksOut says that a policy which is to be promoted trusts others, and not this hub's
+// key, so that this hub could promote nothing after it; empty: it does not.
+func (c *cycle) locksOut(own policy) string {
+	mine := keyOf(c.e.Signer.Public())
+	if listed := keysOf(own.Green.Signers); len(listed) == 0 || slices.Contains(listed, mine) {
+		return ""
+	}
+	return fmt.Sprintf("green.signers of main's policy lists others and not this hub's key, so nothing could be promoted here after it: add %q on main, or, where another hub is to promote from here on, say `%s%s`",
+		strings.TrimSpace(git.AllowedSigners("greenward@localhost", mine)), acceptOrder, c.main)
+}

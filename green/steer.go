@@ -29,8 +29,20 @@ func (e *Engine) Release(ctx context.Context, s Steering) error {
 	return e.order(ctx, journal.VerbRelease, s)
 }
 
-// Exclude has green leave out a commit of main that it does not contain yet.
+// Exclude has green leave out a commit of main. One that it contains already is refused:
+// the order would change nothing.
 func (e *Engine) Exclude(ctx context.Context, s Steering) error {
+	w, err := e.read()
+	if err != nil {
+		return err
+	}
+	if !w.green.IsZero() {
+		if in, err := e.Hub.IsAncestor(ctx, s.Commit, w.green); err != nil {
+			return fmt.Errorf("ask whether green has %s: %w", s.Commit.Short(), err)
+		} else if in {
+			return fmt.Errorf("exclude %s: green has it already, at %s: `greenward green rollback TO` goes back to a promotion before it, and a revert of it that lands on main takes it out for good", s.Commit.Short(), w.green.Short())
+		}
+	}
 	return e.order(ctx, journal.VerbExclude, s)
 }
 

@@ -272,6 +272,9 @@ func (a *app) rollback(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := e.exchange.Take(ctx); err != nil { // it stands on the newest green, whoever promoted it
+		return err
+	}
 	to, err := e.commit(ctx, args[0])
 	if err != nil {
 		return usagef("green rollback: %v", err)
@@ -284,10 +287,32 @@ func (a *app) rollback(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := e.published(ctx, made); err != nil {
+		return err
+	}
 	a.sayPull(skipped)
 	return a.print(map[string]any{"green": made, "to": to, "hold": journal.VerbRollback}, func(w io.Writer) {
 		line(w, "green is %s with the tree of %s, and held: greenward green release ends the hold", made.Short(), to.Short())
 	})
+}
+
+// published is an error where the remote's green is not at a promotion of this hub, or
+// past it, after what there was has been pushed.
+func (p *place) published(ctx context.Context, made git.Hash) error {
+	if !p.hub.HasRemote() {
+		return nil
+	}
+	there, err := p.hub.Tip(git.Track(p.green))
+	if err != nil {
+		return err
+	}
+	if !there.IsZero() {
+		if has, err := p.hub.IsAncestor(ctx, made, there); err != nil || has {
+			return err
+		}
+	}
+	return fmt.Errorf("%s was made here as %s, and %s of %s is still at %q: greenward queue says what holds the exchange, and greenward land pushes it once that is mended",
+		p.green.Short(), made.Short(), p.green.Short(), p.hub.Upstream(), there.Short())
 }
 
 func staleCommand() command {
