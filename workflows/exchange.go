@@ -49,11 +49,12 @@ type Exchange struct {
 	Trusted     []string // public keys of people whose orders count, beside the hub's own
 	Moved       *Bell    // rung when upstream has what it had not, or refuses it; may be nil
 
-	mu     sync.Mutex
-	reach  reach
-	told   map[git.RefValue]bool // tags that were moved upstream
-	rested time.Time             // when the rest was pushed last
-	again  atomic.Bool
+	mu      sync.Mutex
+	reach   reach
+	told    map[git.RefValue]bool // tags that were moved upstream
+	secrets sync.Map              // heads that were kept from upstream, and it was said
+	rested  time.Time             // when the rest was pushed last
+	again   atomic.Bool
 }
 
 // Run exchanges until ctx ends; trouble is logged and tried again.
@@ -262,7 +263,7 @@ func (x *Exchange) giveRemote(ctx context.Context, all bool) ([]git.Ref, error) 
 	if err != nil {
 		return skipped, err
 	}
-	if _, err = x.Hub.Publish(ctx, rest); err != nil {
+	if _, err = x.Hub.Publish(ctx, rest, func(u git.RefUpdate) (bool, error) { return x.secret(ctx, u) }); err != nil {
 		return skipped, err
 	}
 	x.rested = x.Now()

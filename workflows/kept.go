@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/journal"
 	"greenward/queue"
+	"greenward/queue/gate"
+
+	"github.com/rs/zerolog"
 )
 
 // giveHeads pushes what was asked to land, so that every clone can recompute it. No
@@ -53,4 +58,38 @@ func (x *Exchange) takeHeads(ctx context.Context) error {
 		return err
 	}
 	return x.move(ctx, "take what landed elsewhere", updates)
+}
+
+// mostLooked bounds how many commits of one kept change are looked through; what is
+// longer is pushed unseen.
+const mostLooked = "--max-count=1000"
+
+// secret keeps back what was ejected or rescued when one of its commits holds what
+// looks like a secret: the hub keeps it, and nobody else gets to read it.
+func (x *Exchange) secret(ctx context.Context, u git.RefUpdate) (bool, error) {
+	if u.New.IsZero() || !strings.HasPrefix(string(u.Ref), git.EjectedPrefix) && !strings.HasPrefix(string(u.Ref), git.RescuePrefix) {
+		return false, nil
+	}
+	main, err := x.Hub.Tip(x.Main)
+	if err != nil {
+		return false, err
+	}
+	commits, err := x.Hub.RevList(ctx, []git.Hash{u.New}, []git.Hash{main}, mostLooked)
+	if err != nil {
+		return false, fmt.Errorf("look for secrets in %s: %w", u.Ref, err)
+	}
+	for _, c := range commits {
+		found, err := (&gate.Gate{Repo: x.Hub.Repo}).Secret(config.Gate{}, c)
+		if err != nil {
+			return false, err
+		}
+		if found == nil {
+			continue
+		}
+		if _, told := x.secrets.LoadOrStore(u.New, true); !told {
+			zerolog.Ctx(ctx).Warn().Str("ref", string(u.Ref)).Str("commit", string(c)).Str("path", found.Path).Msg("kept from the remote: it holds what looks like a secret")
+		}
+		return true, nil
+	}
+	return false, nil
 }

@@ -235,14 +235,15 @@ func (e *PushError) Error() string {
 
 // Publish pushes a group of refs to upstream, all or none, each by
 // compare-and-swap on what upstream has now and only forward. Refs that are
-// already there are left out, those that are made once and never move under any value; a ref with a zero New is deleted if it still is Old. In a clone
-// without a remote, a branch that a working tree has checked out is skipped and
-// returned.
+// already there are left out, those that are made once and never move under any
+// value, and those that a but keeps back, which is asked about no other; a ref with
+// a zero New is deleted if it still is Old. In a clone without a remote, a branch
+// that a working tree has checked out is skipped and returned.
 //
 // A *RaceError: somebody moved one of the refs first. A *PushError: upstream can
 // be read, stands as before, and did not take the push. Any other error: it could
 // not be asked.
-func (h *Hub) Publish(ctx context.Context, updates []RefUpdate) (skipped []Ref, err error) {
+func (h *Hub) Publish(ctx context.Context, updates []RefUpdate, but ...func(RefUpdate) (back bool, err error)) (skipped []Ref, err error) {
 	if h.upstream == "" || len(updates) == 0 {
 		return nil, nil
 	}
@@ -271,6 +272,11 @@ func (h *Hub) Publish(ctx context.Context, updates []RefUpdate) (skipped []Ref, 
 			skipped = append(skipped, u.Ref)
 			continue
 		}
+		if back, err := keptBack(u, but); err != nil {
+			return skipped, err
+		} else if back {
+			continue
+		}
 		if !was.IsZero() && !u.New.IsZero() {
 			if ok, err := h.IsAncestor(ctx, was, u.New); err != nil || !ok {
 				return skipped, errors.Join(&RaceError{Ref: u.Ref, Want: u.New, Is: was}, err) // it has what is not here: fetch first
@@ -289,6 +295,15 @@ func (h *Hub) Publish(ctx context.Context, updates []RefUpdate) (skipped []Ref, 
 	}
 	h.host.At("publish after " + string(pushed[0].Ref))
 	return skipped, err
+}
+
+func keptBack(u RefUpdate, but []func(RefUpdate) (bool, error)) (bool, error) {
+	for _, keep := range but {
+		if back, err := keep(u); back || err != nil {
+			return back, err
+		}
+	}
+	return false, nil
 }
 
 // explain tells what became of a push that ended badly, from what upstream has

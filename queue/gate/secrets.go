@@ -2,10 +2,15 @@ package gate
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"greenward/internal/config"
+	"greenward/internal/git"
 )
 
 // Kinds of secrets that tests hold, too.
@@ -42,6 +47,83 @@ func secretForms() []secret {
 		{"a Stripe key", []string{"k_live_"}, `\b([sr]k_live_[A-Za-z0-9]{24,})\b`, 12},
 		{"an npm token", []string{"npm_"}, `\b(npm_[A-Za-z0-9]{36})\b`, 12},
 	}
+}
+
+// Secret is what a commit adds that looks like a secret; nil: nothing does. A merge is
+// held against its first parent.
+func (g *Gate) Secret(rules config.Gate, commit git.Hash) (*Finding, error) {
+	c, err := g.Repo.Commit(commit)
+	if err != nil {
+		return nil, fmt.Errorf("look for secrets: %w", err)
+	}
+	var before git.Hash
+	if parent := c.Parent(); !parent.IsZero() {
+		if before, err = g.Repo.TreeOf(parent); err != nil {
+			return nil, fmt.Errorf("look for secrets in %s: %w", commit.Short(), err)
+		}
+	}
+	d := differ{repo: g.Repo, plain: true}
+	if err := d.folder(before, c.Tree, ""); err != nil {
+		return nil, fmt.Errorf("look for secrets in %s: %w", commit.Short(), err)
+	}
+	l := landing{Gate: g, rules: rules}
+	for _, one := range d.changes {
+		if !plainFile(one.now) || fixture(one.path) {
+			continue
+		}
+		size, err := g.Repo.Size(one.now.Hash)
+		if err != nil {
+			return nil, fmt.Errorf("look for secrets in %s: %w", commit.Short(), err)
+		}
+		if size > maxScan {
+			continue
+		}
+		f := file{change: one}
+		if f.now, err = g.Repo.Blob(one.now.Hash); err != nil {
+			return nil, fmt.Errorf("look for secrets in %s: %w", commit.Short(), err)
+		}
+		old, err := l.old(one)
+		if err != nil {
+			return nil, fmt.Errorf("look for secrets in %s: %w", commit.Short(), err)
+		}
+		f.before = func() []byte { return old }
+		if l.secrets(f); len(l.found) > 0 {
+			return &l.found[0], nil
+		}
+	}
+	return nil, nil
+}
+
+// passing finds what one commit of a landing adds and a later one takes out again: main
+// would keep it for ever.
+func (l *landing) passing(ctx context.Context) error {
+	if slices.ContainsFunc(l.found, func(f Finding) bool { return f.Rule == "secrets" }) {
+		return nil
+	}
+	var brings []git.Hash
+	for _, c := range l.commits {
+		switch {
+		case len(c.Parents) > 1: // a merge brings its change as it was written
+			merged, err := l.Repo.RevList(ctx, c.Parents[1:], c.Parents[:1], "--no-merges", fmt.Sprintf("--max-count=%d", maxCommits))
+			if err != nil {
+				return err
+			}
+			brings = append(brings, merged...)
+		case len(l.commits) > 1:
+			brings = append(brings, c.Hash)
+		}
+	}
+	for _, c := range brings {
+		found, err := l.Secret(l.rules, c)
+		if err != nil {
+			return err
+		}
+		if found != nil {
+			l.found = append(l.found, *found)
+			return nil
+		}
+	}
+	return nil
 }
 
 // secrets finds keys and tokens that a file gained.
