@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/journal"
 	"greenward/queue"
-	"greenward/queue/gate"
 
 	"github.com/rs/zerolog"
 )
@@ -79,15 +77,15 @@ func (x *Exchange) secret(ctx context.Context, u git.RefUpdate) (bool, error) {
 		return false, fmt.Errorf("look for secrets in %s: %w", u.Ref, err)
 	}
 	for _, c := range commits {
-		found, err := (&gate.Gate{Repo: x.Hub.Repo}).Secret(config.Gate{}, c)
+		path, err := queue.Secret(x.Hub.Repo, c)
 		if err != nil {
 			return false, err
 		}
-		if found == nil {
+		if path == "" {
 			continue
 		}
 		if _, told := x.secrets.LoadOrStore(u.New, true); !told {
-			zerolog.Ctx(ctx).Warn().Str("ref", string(u.Ref)).Str("commit", string(c)).Str("path", found.Path).Msg("kept from the remote: it holds what looks like a secret")
+			zerolog.Ctx(ctx).Warn().Str("ref", string(u.Ref)).Str("commit", string(c)).Str("path", path).Msg("kept from the remote: it holds what looks like a secret")
 		}
 		return true, nil
 	}
