@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -96,6 +98,44 @@ func TestListedAgain(t *testing.T) {
 		}
 		if step == 4 && !strings.Contains(got, " waiting agent/worker\n") {
 			t.Errorf("its lane:\n%s", got)
+		}
+	}
+}
+
+// What one listing wrote down another one, which reads no commit for it, says again; a
+// torn file of it costs time and nothing else.
+func TestListedFromWhatWasWrittenDown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	waitingHub(w, 0, headsFrom+10)
+	w.branch("urgent", w.git("rev-parse", "main"), "fix\n\nPriority: 0\nAgent: worker-017", map[string]string{"u.txt": "x\n"})
+	list := func() string {
+		t.Helper()
+		got, err := List(t.Context(), w.open(gittest.Host(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(got.Entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	want := list()
+	path := w.lander.headsPath()
+	whole, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(whole), "\n") != headsFrom+11 {
+		t.Fatalf("written down: %d lines, %v", strings.Count(string(whole), "\n"), err)
+	}
+	if !strings.Contains(want, "agent/worker") || !strings.HasPrefix(want, `[{"entry":"urgent@`) {
+		t.Errorf("listed: %.200s", want)
+	}
+	for _, text := range []string{string(whole), string(whole[:len(whole)/2]), "nonsense\n", ""} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := list(); got != want {
+			t.Errorf("with %d of %d bytes:\n%.300s\nwant\n%.300s", len(text), len(whole), got, want)
 		}
 	}
 }

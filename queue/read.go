@@ -54,7 +54,7 @@ func (l *Lander) read(ctx context.Context) (Read, error) {
 	if err := l.ready(); err != nil {
 		return Read{}, err
 	}
-	waiting, err := l.waiting(ctx)
+	waiting, err := l.waiting()
 	if err != nil {
 		return Read{}, err
 	}
@@ -196,7 +196,7 @@ func (l *Lander) checks(class string) []config.Check {
 }
 
 // waiting lists the queue's branches in the order in which they land.
-func (l *Lander) waiting(ctx context.Context) ([]Waiting, error) {
+func (l *Lander) waiting() ([]Waiting, error) {
 	refs, err := l.Hub.Refs(git.QueuePrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list the queue: %w", err)

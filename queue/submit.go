@@ -262,10 +262,12 @@ func (l *Lander) List(ctx context.Context) (Listing, error) {
 	}
 	reader.embargo(&Read{})
 	out.Lanes = reader.gatings()
-	waiting, err := reader.waiting(ctx)
+	before := maps.Clone(reader.commits) // it is added to
+	waiting, err := reader.waiting()
 	if err := errors.Join(err, reader.ahead.close()); err != nil {
 		return out, err
 	}
+	reader.writeDown(before)
 	building, err := reader.Building()
 	if err != nil {
 		return out, err
@@ -301,6 +303,7 @@ func (l *Lander) reader() (*Lander, error) {
 		}
 		r = &Lander{Hub: l.Hub, Now: l.Now, Main: l.Main, Green: l.Green, Held: l.Held, Trusted: l.Trusted, log: log, commits: map[git.Hash]Waiting{}}
 		r.ahead = newAhead(l.Hub.Repo, &gate.Gate{Repo: l.Hub.Repo})
+		r.recall()
 		l.lister = r
 	}
 	r.pass, r.seen, r.sights = pass{}, map[string]int{}, 0

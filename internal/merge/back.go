@@ -25,9 +25,9 @@ type back struct {
 // front is a heap, the newest first.
 type front []git.Commit
 
-func (f front) Len() int           { return len(f) }
-func (f front) Less(i, j int) bool { return f[i].Committer.When.After(f[j].Committer.When) }
-func (f front) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
+func (f *front) Len() int           { return len(*f) }
+func (f *front) Less(i, j int) bool { return (*f)[i].Committer.When.After((*f)[j].Committer.When) }
+func (f *front) Swap(i, j int)      { (*f)[i], (*f)[j] = (*f)[j], (*f)[i] }
 
 // Push is for package heap.
 func (f *front) Push(x any) {

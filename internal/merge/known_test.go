@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -183,8 +184,8 @@ func TestKnownIsCertainWhateverClocksSay(t *testing.T) {
 			found++
 			onMain, onGreen := reached(main), reached(green)
 			at := head
-			for i := len(got.Commits) - 1; i >= 0; i-- {
-				if c := got.Commits[i]; c.Hash != at || onMain[at] || onGreen[at] || len(parents[at]) != 1 {
+			for _, c := range slices.Backward(got.Commits) {
+				if c.Hash != at || onMain[at] || onGreen[at] || len(parents[at]) != 1 {
 					t.Fatalf("%s is not the next commit of the change", at)
 				}
 				at = parents[at][0]

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sort"
 	"sync"
 )
@@ -174,12 +175,12 @@ func (s *Store) entry(p *packFile, at int64) (Kind, []byte, error) {
 		// Only a pack that was sent, and never one that git stored, stands on others.
 		return 0, nil, fmt.Errorf("%s.pack at %d: %w: it stands on an object of another pack", p.path, at, ErrForeign)
 	}
-	for i := len(chain) - 1; i >= 0; i-- {
+	for _, step := range slices.Backward(chain) {
 		var err error
-		if data, err = patch(data, chain[i].delta); err != nil {
-			return 0, nil, fmt.Errorf("%s.pack at %d: %w", p.path, chain[i].at, err)
+		if data, err = patch(data, step.delta); err != nil {
+			return 0, nil, fmt.Errorf("%s.pack at %d: %w", p.path, step.at, err)
 		}
-		s.bases.put(p, chain[i].at, kind, data)
+		s.bases.put(p, step.at, kind, data)
 	}
 	return kind, data, nil
 }

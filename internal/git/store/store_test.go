@@ -37,9 +37,10 @@ func grown(t *testing.T) string {
 	gitIn(t, dir, "", "init", "-q", "--bare", "-b", "main")
 	r := rand.New(rand.NewPCG(1, 2))
 	var in strings.Builder
-	text := ""
+	var lines strings.Builder
 	for i := range 60 {
-		text += fmt.Sprintf("line %d of %d\n", i, r.Uint64())
+		fmt.Fprintf(&lines, "line %d of %d\n", i, r.Uint64())
+		text := lines.String()
 		big := strings.Repeat(text, 1+r.IntN(20))
 		fmt.Fprintf(&in, "commit refs/heads/main\ncommitter Ada <ada@example.com> %d +0000\ndata 6\nchange", 1_700_000_000+i)
 		fmt.Fprintf(&in, "\nM 100644 inline d%d/text\ndata %d\n%s\nM 100644 inline big\ndata %d\n%s\nM 100644 inline e%d\ndata 0\n\n", i%7, len(text), text, len(big), big, i)
