@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 
 	"greenward/internal/git"
-	"greenward/queue/heads"
+	"greenward/internal/journal"
 )
 
 // headsFrom is how many heads that had to be read make it worth while to write them down.
@@ -19,19 +19,19 @@ func (l *Lander) recall() {
 	if err != nil {
 		return // nobody listed many
 	}
-	for h, head := range heads.Parse(data) {
+	for h, head := range journal.ParseListed(data) {
 		l.commits[h] = Waiting{Head: h, Since: head.Since, Priority: head.Priority, Lane: head.Lane}
 	}
 }
 
 // writeDown has the next listing find what this one read, where that was much.
 func (l *Lander) writeDown(before map[git.Hash]Waiting) {
-	list, fresh := make(map[git.Hash]heads.Head, len(l.commits)), 0
+	list, fresh := make(map[git.Hash]journal.Listed, len(l.commits)), 0
 	for h, w := range l.commits {
 		if w.Since.IsZero() {
 			continue // it could not be read; it may come yet
 		}
-		list[h] = heads.Head{Since: w.Since, Priority: w.Priority, Lane: w.Lane}
+		list[h] = journal.Listed{Since: w.Since, Priority: w.Priority, Lane: w.Lane}
 		if _, known := before[h]; !known {
 			fresh++
 		}
@@ -47,7 +47,7 @@ func (l *Lander) writeDown(before map[git.Hash]Waiting) {
 	if err != nil {
 		return
 	}
-	_, err = aside.Write(heads.Format(list))
+	_, err = aside.Write(journal.FormatListed(list))
 	if closed := aside.Close(); err == nil && closed == nil {
 		err = os.Rename(aside.Name(), l.headsPath())
 	}

@@ -1,4 +1,4 @@
-package heads
+package journal
 
 import (
 	"strings"
@@ -10,17 +10,17 @@ import (
 	"greenward/internal/git"
 )
 
-func TestReadsBackWhatItWrote(t *testing.T) {
+func TestListedIsReadBack(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	a, b, c := git.Hash(strings.Repeat("ab", 20)), git.Hash(strings.Repeat("cd", 20)), git.Hash(strings.Repeat("ef", 20))
-	want := map[git.Hash]Head{a: {at, 5, "ada lovelace@example.com"}, b: {time.Unix(0, 0).UTC(), 0, "agent/worker"}}
-	text := Format(map[git.Hash]Head{a: want[a], b: want[b], c: {at, 5, "two\nlines"}})
-	if diff := cmp.Diff(want, Parse(text)); diff != "" {
+	want := map[git.Hash]Listed{a: {at, 5, "ada lovelace@example.com"}, b: {time.Unix(0, 0).UTC(), 0, "agent/worker"}}
+	text := FormatListed(map[git.Hash]Listed{a: want[a], b: want[b], c: {at, 5, "two\nlines"}})
+	if diff := cmp.Diff(want, ParseListed(text)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for n := range text { // torn anywhere
-		for h, head := range Parse(text[:n]) {
+		for h, head := range ParseListed(text[:n]) {
 			if head != want[h] {
 				t.Fatalf("cut at %d: %s is %+v", n, h, head)
 			}
@@ -28,11 +28,11 @@ func TestReadsBackWhatItWrote(t *testing.T) {
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzParseListed(f *testing.F) {
 	f.Add([]byte(strings.Repeat("ab", 20) + " 1 5 lane\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		list := Parse(data)
-		if diff := cmp.Diff(list, Parse(Format(list))); diff != "" && !strings.Contains(string(data), "\r") {
+		list := ParseListed(data)
+		if diff := cmp.Diff(list, ParseListed(FormatListed(list))); diff != "" && !strings.Contains(string(data), "\r") {
 			t.Errorf("(-first +again):\n%s", diff)
 		}
 	})

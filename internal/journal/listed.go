@@ -1,7 +1,4 @@
-// Package heads owns how what the commits at the heads of the queue say is written down,
-// so that a command that lists ten thousand of them reads one file and not ten thousand
-// commits. Nothing is decided by it, and losing it costs the time to read them again.
-package heads
+package journal
 
 import (
 	"bytes"
@@ -13,17 +10,18 @@ import (
 	"greenward/internal/git"
 )
 
-// Head is what a commit says of the change that it is the head of. A commit never
-// changes, so neither does this.
-type Head struct {
+// Listed is what a commit says of the change that it is the head of. A commit never
+// changes, so neither does this. It is written down so that a command that lists ten
+// thousand reads one file; nothing is decided by it, and losing it costs time.
+type Listed struct {
 	Since    time.Time // to the second, UTC
 	Priority int       // 0 to 9
 	Lane     string    // one line
 }
 
-// Format is the text that Parse reads: a line a head, in no order. What has no place
+// FormatListed is the text that ParseListed reads: a line a head, in no order. What has no place
 // in one is left out.
-func Format(list map[git.Hash]Head) []byte {
+func FormatListed(list map[git.Hash]Listed) []byte {
 	var out bytes.Buffer
 	for h, head := range list {
 		if head.Lane == "" || strings.ContainsAny(head.Lane, "\n\r") || head.Priority < 0 || head.Priority > 9 {
@@ -34,9 +32,9 @@ func Format(list map[git.Hash]Head) []byte {
 	return out.Bytes()
 }
 
-// Parse reads what Format wrote; a line that is torn or strange is passed over.
-func Parse(data []byte) map[git.Hash]Head {
-	list := map[git.Hash]Head{}
+// ParseListed reads what FormatListed wrote; a line that is torn or strange is passed over.
+func ParseListed(data []byte) map[git.Hash]Listed {
+	list := map[git.Hash]Listed{}
 	for line := range strings.Lines(string(data)) {
 		line, whole := strings.CutSuffix(line, "\n")
 		words := strings.SplitN(line, " ", 4)
@@ -48,7 +46,7 @@ func Parse(data []byte) map[git.Hash]Head {
 		if err != nil || secondsErr != nil {
 			continue
 		}
-		list[h] = Head{time.Unix(seconds, 0).UTC(), int(words[2][0] - '0'), words[3]}
+		list[h] = Listed{time.Unix(seconds, 0).UTC(), int(words[2][0] - '0'), words[3]}
 	}
 	return list
 }
