@@ -54,6 +54,7 @@ type Exchange struct {
 	told    map[git.RefValue]bool // tags that were moved upstream
 	secrets sync.Map              // heads that were kept from upstream, and it was said
 	rested  time.Time             // when the rest was pushed last
+	looked  map[git.Ref]git.Hash  // what upstream has of planners' refs, where it was looked at
 	again   atomic.Bool
 }
 
@@ -114,7 +115,7 @@ func (x *Exchange) take(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.Join(x.movedTags(ctx), x.fresh())
+	return errors.Join(x.movedTags(ctx), x.takePlanners(ctx), x.fresh())
 }
 
 func (x *Exchange) takeMain(ctx context.Context) error {
@@ -225,8 +226,13 @@ func (x *Exchange) give(ctx context.Context, all bool) (skipped []git.Ref, err e
 }
 
 func (x *Exchange) giveRemote(ctx context.Context, all bool) ([]git.Ref, error) {
-	// Read before main: what green rests on is then part of the main that goes first.
+	// Read before main: what green rests on, and what planners have seen, is then part of
+	// the main that goes first.
 	green, err := x.promoted(ctx)
+	if err != nil {
+		return nil, err
+	}
+	planners, err := x.under(git.PlannerPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +269,7 @@ func (x *Exchange) giveRemote(ctx context.Context, all bool) ([]git.Ref, error) 
 	if err != nil {
 		return skipped, err
 	}
-	if _, err = x.Hub.Publish(ctx, rest, func(u git.RefUpdate) (bool, error) { return x.secret(ctx, u) }); err != nil {
+	if _, err = x.Hub.Publish(ctx, append(rest, planners...), func(u git.RefUpdate) (bool, error) { return x.secret(ctx, u) }); err != nil {
 		return skipped, err
 	}
 	x.rested = x.Now()

@@ -24,13 +24,13 @@ func noDoor(w http.ResponseWriter, _ *http.Request) {
 
 // door is the hub's git endpoint: for workers of other hosts, and for operators.
 // Nil: no token is set, so nobody could come in.
-func (c *crew) door() http.Handler {
+func (c *crew) door(taker *git.Taker) http.Handler {
 	worker, operator := c.app.host.Get("GREENWARD_WORKER_TOKEN"), c.app.host.Get("GREENWARD_OPERATOR_TOKEN")
 	if worker == "" && operator == "" {
 		return nil
 	}
 	return &door.Door{
-		Repo: c.hub.Repo, May: c.may,
+		Repo: c.hub.Repo, May: c.may, Claims: taker,
 		Who: func(r *http.Request) (door.Guest, bool) {
 			name, token, _ := r.BasicAuth()
 			switch {

@@ -237,7 +237,12 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
-	if hub := c.door(); hub != nil {
+	taker := e.hub.Taker()
+	g.Go(func() error {
+		<-ctx.Done()
+		return errors.Join(context.Cause(ctx), taker.Close())
+	})
+	if hub := c.door(taker); hub != nil {
 		mux.Handle(doorPath, hub)
 	} else {
 		mux.HandleFunc(doorPath, noDoor)

@@ -147,6 +147,7 @@ func (h *Hub) Fetch(ctx context.Context, main, green Ref) error {
 		"+" + string(Control) + ":" + string(Track(Control)),
 		"+" + string(Notes) + ":" + string(Track(Notes)),
 		"+" + greenTagPrefix + "*:" + string(Track(greenTagPrefix)) + "*",
+		"+" + PlannerPrefix + "*:" + string(Track(PlannerPrefix)) + "*",
 	}
 	there, err := h.listUpstream(ctx)
 	if err != nil {

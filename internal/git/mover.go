@@ -22,7 +22,10 @@ type Mover struct {
 	mu   sync.Mutex
 	p    *proc.Process // nil: none runs
 	said *proc.Capture
+	idle *time.Timer // nil: none was set
 
+	// Rest is after how long without work the git ends; 0: not before Close.
+	Rest time.Duration
 	// Volatile leaves it to the system when refs reach the disk. For experiments.
 	Volatile bool
 }
@@ -65,7 +68,19 @@ func (m *Mover) Transact(ctx context.Context, updates []RefUpdate) error {
 		m.repo.files().Waited(written(updates))
 	}
 	m.repo.host.At("transact after " + string(updates[0].Ref))
+	m.rest()
 	return nil
+}
+
+// rest has the git end when it has had nothing to do for a while.
+func (m *Mover) rest() {
+	switch {
+	case m.Rest == 0:
+	case m.idle == nil:
+		m.idle = time.AfterFunc(m.Rest, func() { _ = m.Close() }) // the next one is started anew
+	default:
+		m.idle.Reset(m.Rest)
+	}
 }
 
 // written is how many refs git writes, for each of which it waits.

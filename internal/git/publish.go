@@ -39,22 +39,19 @@ func (h *Hub) Publish(ctx context.Context, updates []RefUpdate, but ...func(RefU
 		if was == u.New || u.New.IsZero() && was != u.Old {
 			continue // there already, or no longer what was to be deleted
 		}
-		if !was.IsZero() && !u.New.IsZero() && madeOnce(u.Ref) {
-			continue // another hub was first to use the name; ours stays here
-		}
 		if slices.Contains(busy, u.Ref) {
 			skipped = append(skipped, u.Ref)
+			continue
+		}
+		if goes, err := h.forward(ctx, u, was); err != nil {
+			return skipped, err
+		} else if !goes {
 			continue
 		}
 		if back, err := keptBack(u, but); err != nil {
 			return skipped, err
 		} else if back {
 			continue
-		}
-		if !was.IsZero() && !u.New.IsZero() {
-			if ok, err := h.IsAncestor(ctx, was, u.New); err != nil || !ok {
-				return skipped, errors.Join(&RaceError{Ref: u.Ref, Want: u.New, Is: was}, err) // it has what is not here: fetch first
-			}
 		}
 		args = append(args, fmt.Sprintf("--force-with-lease=%s:%s", u.Ref, was))
 		specs, pushed = append(specs, fmt.Sprintf("%s:%s", u.New, u.Ref)), append(pushed, u)

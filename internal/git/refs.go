@@ -42,8 +42,20 @@ func (e *RaceError) Error() string {
 // In a mirror (OpenMirror) the hub's refs move, and then the mirror's.
 func (r *Repo) Transact(ctx context.Context, reason string, updates []RefUpdate) error {
 	if url := r.through(); url != "" && len(updates) > 0 {
+		b := r.quick(url)
+		var odd error
+		if b != nil && len(updates) == 1 && strings.HasPrefix(string(updates[0].Ref), ClaimPrefix) && !updates[0].Assert {
+			done, err := r.claimQuick(ctx, b, updates[0])
+			if done {
+				return err
+			}
+			odd = err
+		}
 		if err := r.pushThrough(ctx, url, updates); err != nil {
 			return err
+		}
+		if odd != nil {
+			b.foreign(odd)
 		}
 		return r.follow(ctx, updates)
 	}

@@ -34,6 +34,7 @@ type Repo struct {
 	door     *door         // how the remote is entered; nil: as the user's own git does
 	patience time.Duration // most for one exchange with a remote; 0: remoteTime
 	disk     disk.Disk
+	past     *beyond // a mirror's quick way to its hub; nil: not tried yet
 	reader
 }
 

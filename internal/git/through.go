@@ -49,10 +49,24 @@ func (r *Repo) Sync(ctx context.Context) error {
 	if url == "" {
 		return nil
 	}
-	args := append([]string{"fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", url}, mirrored()...)
+	b, specs := r.quick(url), mirrored()
+	var odd error
+	if b != nil {
+		var differs bool
+		if differs, odd = r.syncQuick(ctx, b); odd == nil && !differs {
+			return nil
+		}
+		if odd == nil {
+			specs = append(specs, "^"+ClaimPrefix+"*") // these are here by now
+		}
+	}
+	args := append([]string{"-c", "core.fsync=none", "fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", url}, specs...)
 	_, err := r.command(ctx, call{args: args, remote: true, env: credential(r, url)})
 	if err != nil {
 		return fmt.Errorf("take what the hub %s has: %w", redacted(url), err)
+	}
+	if odd != nil {
+		b.foreign(odd)
 	}
 	return nil
 }

@@ -69,3 +69,22 @@ func madeOnce(ref Ref) bool {
 	}
 	return false
 }
+
+// forward reports whether a ref goes from what upstream has to what it is here. What
+// is neither made once nor a planner's has to go forward.
+func (h *Hub) forward(ctx context.Context, u RefUpdate, was Hash) (bool, error) {
+	if was.IsZero() || u.New.IsZero() {
+		return true, nil
+	}
+	if madeOnce(u.Ref) {
+		return false, nil // another hub was first to use the name; ours stays here
+	}
+	ok, err := h.IsAncestor(ctx, was, u.New)
+	if err == nil && !ok && strings.HasPrefix(string(u.Ref), PlannerPrefix) {
+		return false, nil // another hub plans there, and went another way
+	}
+	if err != nil || !ok {
+		return false, errors.Join(&RaceError{Ref: u.Ref, Want: u.New, Is: was}, err) // it has what is not here: fetch first
+	}
+	return true, nil
+}

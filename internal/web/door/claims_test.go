@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,9 +23,11 @@ import (
 type crowd struct{ hosts, workers int }
 
 // race has workers on several hosts claim tasks through the door until none is left.
-// It gives how often each task was claimed, and how long each claim that was won took.
-func (c crowd) race(tb testing.TB, hub *git.Repo, url string, tasks int) (won map[string]int, took []time.Duration) {
+// It gives how often each task was claimed, how long each claim that was won took, and
+// how many were tried.
+func (c crowd) race(tb testing.TB, hub *git.Repo, url string, tasks int) (won map[string]int, took []time.Duration, tries *atomic.Int64) {
 	tb.Helper()
+	tries = new(atomic.Int64)
 	self, err := proc.Self()
 	if err != nil {
 		tb.Fatal(err)
@@ -60,9 +63,13 @@ func (c crowd) race(tb testing.TB, hub *git.Repo, url string, tasks int) (won ma
 					reserved[i] = true
 					mu.Unlock()
 					task := fmt.Sprintf("run/t%04d", i)
-					if _, err := claims.Read(task); taken || err == nil {
+					if taken {
 						continue
 					}
+					if _, err := claims.Read(task); err == nil {
+						continue
+					}
+					tries.Add(1)
 					began := time.Now()
 					_, err := claims.Take(tb.Context(), task, holder)
 					if errors.Is(err, agents.ErrHeld) {
@@ -84,7 +91,7 @@ func (c crowd) race(tb testing.TB, hub *git.Repo, url string, tasks int) (won ma
 	stop()
 	syncs.Wait()
 	slices.Sort(took)
-	return won, took
+	return won, took, tries
 }
 
 // Many workers of several hosts race for the same tasks: each task is won once, and
@@ -93,7 +100,7 @@ func TestS18ManyHostsRaceForTasksAndNoneIsClaimedTwice(t *testing.T) {
 	t.Parallel()
 	hub, url := open(t)
 	const tasks = 24
-	won, _ := crowd{3, 12}.race(t, hub, url, tasks)
+	won, _, _ := crowd{3, 12}.race(t, hub, url, tasks)
 	if len(won) != tasks {
 		t.Errorf("%d of %d tasks were claimed", len(won), tasks)
 	}
@@ -117,13 +124,14 @@ func BenchmarkClaims100(b *testing.B) {
 	for b.Loop() {
 		hub, url := open(b)
 		began := time.Now()
-		won, took := crowd{10, 100}.race(b, hub, url, tasks)
+		won, took, tries := crowd{10, 100}.race(b, hub, url, tasks)
 		double := 0
 		for _, n := range won {
 			double += n - 1
 		}
 		b.ReportMetric(float64(len(won)), "claimed")
 		b.ReportMetric(float64(double), "double")
+		b.ReportMetric(float64(tries.Load()), "tries")
 		b.ReportMetric(float64(len(won))/time.Since(began).Seconds(), "claims/s")
 		b.ReportMetric(float64(took[len(took)/2].Milliseconds()), "p50-ms")
 		b.ReportMetric(float64(took[len(took)*99/100].Milliseconds()), "p99-ms")
@@ -134,7 +142,7 @@ func BenchmarkClaims100(b *testing.B) {
 func BenchmarkClaim1(b *testing.B) {
 	for b.Loop() {
 		hub, url := open(b)
-		_, took := crowd{1, 1}.race(b, hub, url, 40)
+		_, took, _ := crowd{1, 1}.race(b, hub, url, 40)
 		b.ReportMetric(float64(took[len(took)/2].Milliseconds()), "p50-ms")
 		b.ReportMetric(float64(took[len(took)*99/100].Milliseconds()), "p99-ms")
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"greenward/internal/git"
+	"greenward/internal/git/wire"
 
 	"github.com/rs/zerolog"
 )
@@ -41,7 +42,9 @@ type Door struct {
 	Who func(r *http.Request) (Guest, bool)
 	// May is why a guest may not move a ref; nil: he may. Required.
 	May   func(g Guest, u git.RefUpdate) error
-	Moved func() // called after a push; nil: nothing
+	Moved func() // called after a push of more than claims; nil: nothing
+	// Claims moves claims, and has git at rest while it does; nil: git moves them.
+	Claims *git.Taker
 }
 
 // ServeHTTP answers one request.
@@ -58,7 +61,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/info/refs"):
 		d.advertise(w, r)
 	case r.Method == http.MethodPost && name == git.UploadPack:
-		d.serve(w, r, git.ServeInput{Service: git.UploadPack})
+		d.look(w, r)
 	case r.Method == http.MethodPost && name == git.ReceivePack:
 		d.receive(w, r, guest)
 	default:
@@ -80,16 +83,9 @@ func (d *Door) advertise(w http.ResponseWriter, r *http.Request) {
 	d.run(w, r, git.ServeInput{Service: service, Advertise: true, Protocol: r.Header.Get("Git-Protocol"), In: http.NoBody, Out: w})
 }
 
+// serve lets git answer what in holds of a request.
 func (d *Door) serve(w http.ResponseWriter, r *http.Request, in git.ServeInput) {
-	body, err := unzipped(r)
-	if err != nil {
-		http.Error(w, "the body is no gzip", http.StatusBadRequest)
-		return
-	}
 	w.Header().Set("Content-Type", "application/x-"+in.Service+"-result")
-	if in.In == nil {
-		in.In = body
-	}
 	in.Out, in.Protocol = w, r.Header.Get("Git-Protocol")
 	d.run(w, r, in)
 }
@@ -141,10 +137,15 @@ func (d *Door) receive(w http.ResponseWriter, r *http.Request, g Guest) {
 		}
 		return
 	}
+	moves, rest, quick := d.claims(push, in)
+	if quick {
+		d.take(w, r, push, moves)
+		return
+	}
 	forward := slices.ContainsFunc(push.Moves, func(u git.RefUpdate) bool {
 		return strings.HasPrefix(string(u.Ref), "refs/heads/") && !strings.HasPrefix(string(u.Ref), git.QueuePrefix)
 	})
-	d.serve(w, r, git.ServeInput{Service: git.ReceivePack, In: io.MultiReader(bytes.NewReader(push.head), in), Forward: forward})
+	d.serve(w, r, git.ServeInput{Service: git.ReceivePack, In: io.MultiReader(bytes.NewReader(push.head), bytes.NewReader(rest), in), Forward: forward})
 	if d.Moved != nil {
 		d.Moved()
 	}
@@ -155,6 +156,7 @@ type Push struct {
 	Moves []git.RefUpdate
 	caps  []string
 	head  []byte // what was read, as it came
+	odd   bool   // it says more than what is to move
 }
 
 // ReadPush reads what a push wants to move, up to where its pack begins. Signed
@@ -179,6 +181,7 @@ func ReadPush(in *bufio.Reader) (Push, error) {
 		}
 		line = strings.TrimSuffix(line, "\n")
 		if strings.HasPrefix(line, "shallow ") {
+			p.odd = true
 			continue
 		}
 		u, err := readMove(line)
@@ -236,24 +239,13 @@ func readMove(line string) (git.RefUpdate, error) {
 
 // refusal is the report that tells why each ref stays; the others stay with them.
 func (p *Push) refusal(refused map[git.Ref]string) []byte {
-	var report bytes.Buffer
-	packet := func(out *bytes.Buffer, text string) { fmt.Fprintf(out, "%04x%s", len(text)+4, text) }
-	packet(&report, "unpack ok\n")
-	for _, u := range p.Moves {
-		why, named := refused[u.Ref]
-		if !named {
-			why = "other refs of this push were refused"
+	moves, stays := make([]wire.Move, len(p.Moves)), map[string]string{}
+	for i, u := range p.Moves {
+		moves[i].Ref = string(u.Ref)
+		stays[moves[i].Ref] = "other refs of this push were refused"
+		if why, named := refused[u.Ref]; named {
+			stays[moves[i].Ref] = why
 		}
-		packet(&report, "ng "+string(u.Ref)+" "+why[:min(len(why), 500)]+"\n")
 	}
-	report.WriteString("0000")
-	if !slices.Contains(p.caps, "side-band-64k") {
-		return report.Bytes()
-	}
-	var out bytes.Buffer
-	for chunk := range slices.Chunk(report.Bytes(), 60_000) {
-		packet(&out, "\x01"+string(chunk))
-	}
-	out.WriteString("0000")
-	return out.Bytes()
+	return wire.Report(moves, stays, slices.Contains(p.caps, "side-band-64k"))
 }

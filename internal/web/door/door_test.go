@@ -19,13 +19,21 @@ import (
 // open serves a hub in which the guest may move queue branches and claims.
 func open(t testing.TB) (hub *git.Repo, url string) {
 	t.Helper()
+	return openWith(t, true, func(h http.Handler) http.Handler { return h })
+}
+
+// openWith serves one whose claims git moves, where quick is false, behind what
+// before makes of it.
+func openWith(t testing.TB, quick bool, before func(http.Handler) http.Handler) (hub *git.Repo, url string) {
+	t.Helper()
 	dir := gittest.Bare(t)
 	gittest.Commit(t, dir, "main", "begin", map[string]string{"a": "a\n"})
 	hub, err := git.Open(t.Context(), dir, gittest.Host(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(&door.Door{
+	taker := hub.Taker()
+	d := &door.Door{
 		Repo: hub,
 		Who: func(r *http.Request) (door.Guest, bool) {
 			name, token, _ := r.BasicAuth()
@@ -37,8 +45,17 @@ func open(t testing.TB) (hub *git.Repo, url string) {
 			}
 			return errors.New("not yours")
 		},
+	}
+	if quick {
+		d.Claims = taker
+	}
+	server := httptest.NewServer(before(d))
+	t.Cleanup(func() {
+		server.Close()
+		if err := taker.Close(); err != nil {
+			t.Error(err)
+		}
 	})
-	t.Cleanup(server.Close)
 	return hub, server.URL + "/hub.git"
 }
 
@@ -57,6 +74,19 @@ func TestQ09MirrorMovesTheHubThroughTheDoor(t *testing.T) {
 			t.Errorf("token %q: %v", token, err)
 		}
 	}
+	moveThrough(t, hub, url)
+}
+
+// A hub whose server is git alone, as any other has it, is moved in the same way: what
+// is spoken is git's own protocol.
+func TestQ09MirrorMovesAHubThatGitServes(t *testing.T) {
+	t.Parallel()
+	hub, url := openWith(t, false, func(h http.Handler) http.Handler { return h })
+	moveThrough(t, hub, url)
+}
+
+func moveThrough(t *testing.T, hub *git.Repo, url string) {
+	t.Helper()
 	one, err := mirror(t, url, "host-1:secret")
 	if err != nil {
 		t.Fatal(err)
