@@ -116,7 +116,7 @@ func (r *Run) Pursue(ctx context.Context) (Summary, error) {
 		why := git.OneLine(err.Error())
 		sum.Detail = &why
 	}
-	return sum, errors.Join(err, sumErr)
+	return sum, errors.Join(err, sumErr, r.noteEnd(ctx, run, err))
 }
 
 func (r *Run) pursue(ctx context.Context, run string) (state string, err error) {

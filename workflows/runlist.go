@@ -31,6 +31,7 @@ type RunLine struct {
 	Started  *time.Time     `json:"started"`
 	Ended    *time.Time     `json:"ended"`
 	Holder   *string        `json:"holder"` // the process whose planner pursues it
+	Why      *string        `json:"why"`    // by what error it ended while its goal stayed open; its State is Failed then
 	Health   []health.Line  `json:"health"` // what is done about the health of its code
 }
 
@@ -121,7 +122,9 @@ func (l *runList) held(controls journal.Controls, claims *agents.Claims) error {
 	if err != nil {
 		return err
 	}
+	left := map[string]bool{} // whoever is killed leaves a claim, whoever ends does not
 	for _, c := range all {
+		left[c.Task] = true
 		if one, known := l.runs[c.Task]; known && one.Ended == nil && c.Owner.Pid > 0 && c.Owner.Alive() {
 			holder := fmt.Sprintf("process %d on %s", c.Owner.Pid, c.Owner.Host)
 			one.State, one.Holder = Running, &holder
@@ -134,6 +137,14 @@ func (l *runList) held(controls journal.Controls, claims *agents.Claims) error {
 				return err
 			}
 			one.Health = append(one.Health, state.Lines()...)
+			if one.State == Waiting && !left[one.Run] {
+				if one.Why, err = lastEnd(l.repo, one.Run); err != nil {
+					return err
+				}
+				if one.Why != nil {
+					one.State = Failed
+				}
+			}
 		}
 		switch {
 		case one.Ended != nil:

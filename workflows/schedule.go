@@ -23,6 +23,7 @@ import (
 //	the remote             Exchange       mirrorEvery
 //	forced refs            Guard          guardEvery
 //	what has landed        Auditor        auditEvery
+//	how old green is       Watchdog       watchEvery
 //
 // Fresh starts of agents, stale planners and the maintenance of a hub go by what was
 // done and not by the clock: they belong to agents, to the tree and to the lander.

@@ -17,6 +17,9 @@ import (
 	"github.com/rs/zerolog"
 )
 
+// DefaultConcurrency is how many requests are under way at a time where nothing else is said.
+const DefaultConcurrency = 64
+
 // Options say which server to ask, and how. Nothing is read from the
 // environment.
 type Options struct {
@@ -27,7 +30,7 @@ type Options struct {
 
 	Transport   http.RoundTripper // nil: TCP without a proxy
 	Rand        rand.Source       // for jitter; nil: seeded at random
-	Concurrency int               // most requests at a time; 0: 64
+	Concurrency int               // most requests at a time; 0: DefaultConcurrency
 	Tries       int               // most tries of a request, not counting waits for the rate limit; 0: 6
 	Patience    time.Duration     // most time for a request with all its tries; 0: 30 minutes
 	Idle        time.Duration     // longest silence within a stream; 0: 2 minutes
@@ -78,7 +81,7 @@ func New(o Options) (*Chat, error) {
 	case o.MaxTokens < 0, o.Concurrency < 0, o.Tries < 0, o.Patience < 0, o.Idle < 0, o.CallTime < 0:
 		return nil, errors.New("make a model client: a limit is negative")
 	}
-	o.Concurrency = cmp.Or(o.Concurrency, 64)
+	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency)
 	o.Tries = cmp.Or(o.Tries, 6)
 	o.Patience = cmp.Or(o.Patience, 30*time.Minute)
 	o.Idle = cmp.Or(o.Idle, 2*time.Minute)

@@ -237,6 +237,7 @@ func (c *crew) decisions() *workflows.Decisions {
 
 // pool keeps workers busy with a run's tasks, or with those of all runs.
 func (c *crew) pool(run string, size int) *workflows.Pool {
+	c.sayIfCrowded(size)
 	return &workflows.Pool{
 		Repo: c.hub.Repo, Main: c.main, Run: run, Size: size, Claims: c.claims, Hire: c.worker, Moved: c.moved, Health: c.health.state,
 		Spent: func(task string) bool { return errors.Is(c.account.Over(task), agents.ErrBudget) },
@@ -248,6 +249,21 @@ func (c *crew) pool(run string, size int) *workflows.Pool {
 			controls, err := c.controls()
 			return err == nil && workflows.IsPaused(controls, task)
 		},
+	}
+}
+
+// sayIfCrowded says where more workers are wanted than requests may be under way: the
+// others would wait for their turn, and their time runs.
+func (c *crew) sayIfCrowded(workers int) {
+	most := 0
+	for _, p := range c.policy.Agents.Providers {
+		most += p.Concurrency
+	}
+	if most == 0 {
+		most = model.DefaultConcurrency
+	}
+	if workers > most {
+		c.app.note("greenward: %d workers share %d requests at a time (agents.providers, concurrency): where models think long, most of them wait", workers, most)
 	}
 }
 

@@ -116,7 +116,9 @@ func TestS11APaceIsHeldAndNothingIsLost(t *testing.T) {
 	}
 	over := make(chan struct{})
 	p := newKillPlaceWith(t, h.script(over))
-	gittest.Commit(t, p.hub, "main", "no checks", map[string]string{".greenward.yml": "checks: none\nagents: {model: scripted}\n"})
+	gittest.Commit(t, p.hub, "main", "no checks", map[string]string{
+		".greenward.yml": fmt.Sprintf("checks: none\nagents: {model: scripted, providers: [{url: %q, concurrency: %d}]}\n", p.host.Get("OPENAI_BASE_URL"), 2*h.workers),
+	})
 	began := time.Now()
 	run, err := proc.Start(t.Context(), proc.Command{
 		Name: p.program, Args: []string{"-C", p.hub, "run", "--workers", strconv.Itoa(h.workers), killGoal}, Dir: t.TempDir(), Timeout: h.lasts + 20*time.Minute,

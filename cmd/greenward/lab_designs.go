@@ -92,6 +92,7 @@ func (a *app) labDesigns(ctx context.Context, o designOptions) error {
 	var out []designs.Result
 	alones := map[string]designs.Baseline{}
 	for _, name := range o.names {
+		a.note("%s: one agent alone, %d times", name, aloneSeeds)
 		alone, err := l.Alone(ctx, name, aloneSeeds)
 		if err != nil {
 			return err
@@ -111,9 +112,9 @@ func (a *app) labDesigns(ctx context.Context, o designOptions) error {
 				}
 				r.Limit = designs.LimitOf(alone, r)
 				out = append(out, r)
+				a.note("ran %s with %d agents: %.1f useful landings an hour", name, n, r.Useful)
 			}
 		}
-		a.note("ran %s", name)
 	}
 	useful := map[string]float64{}
 	for name, b := range alones {
@@ -124,7 +125,7 @@ func (a *app) labDesigns(ctx context.Context, o designOptions) error {
 		showDesigns(w, out, alones)
 		line(w, "\nwhat was published, and here:")
 		for _, c := range claims {
-			line(w, "  %s: %s", c.Published, c.Here)
+			line(w, "  %-13s  %s: %s (bound: %s)", c.Verdict, c.Published, c.Here, c.Bound)
 		}
 		if o.series {
 			showSeries(w, out)

@@ -83,6 +83,9 @@ func (a *app) listRuns(ctx context.Context) error {
 				started = r.Started.Format(time.DateTime)
 			}
 			line(w, "%-8s %-40s %s  %d open, %s  %s", r.State, r.Run, started, r.Open, outcomes(r.Handoffs), r.Goal)
+			if r.Why != nil {
+				line(w, "         ended by an error; greenward run with the same goal goes on: %s", *r.Why)
+			}
 			showHealth(w, r.Health)
 		}
 		line(w, "%s", many(len(runs), "run"))

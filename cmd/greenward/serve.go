@@ -211,6 +211,8 @@ func (a *app) serveHub(ctx context.Context, g *errgroup.Group, f *front, cfg bot
 	g.Go(func() error { return (&workflows.Reclaim{Repo: e.hub.Repo, Main: e.main, Claims: c.claims}).Run(ctx) })
 	auditor := &workflows.Auditor{Hub: e.hub, Main: e.main}
 	g.Go(func() error { return auditor.Run(ctx) })
+	watchdog := &workflows.Watchdog{Repo: e.hub.Repo, Main: e.main, Green: c.place.green, After: e.policy.Green.StaleAfter, Now: a.now}
+	g.Go(func() error { return watchdog.Run(ctx) })
 	if e.hub.Upstream() != "" {
 		c.exchange.Moved = c.moved
 		board.Probes["remote"] = c.exchange

@@ -73,7 +73,7 @@ func TestClaimsStandBesideFigures(t *testing.T) {
 		t.Fatalf("%d claims", len(none))
 	}
 	for _, c := range none {
-		if c.Here != "not run" {
+		if c.Here != "not run" || c.Verdict != "not run" {
 			t.Errorf("%q without results: %q", c.Published, c.Here)
 		}
 	}
@@ -106,6 +106,9 @@ func TestClaimsStandBesideFigures(t *testing.T) {
 	for i, c := range designs.Claims(results, map[string]float64{"recursive": 3}) {
 		if c.Here != want[i] {
 			t.Errorf("%s\n got %q\nwant %q", c.Published, c.Here, want[i])
+		}
+		if verdict := map[bool]string{true: designs.Holds, false: designs.HoldsNot}[i != 5]; c.Verdict != verdict { // three conflicts each are more than twice as many
+			t.Errorf("%s (%s): %q, want %q", c.Published, c.Bound, c.Verdict, verdict)
 		}
 	}
 }
