@@ -37,8 +37,8 @@ func (r *Repo) quick(url string) *beyond {
 	if len(r.host.Only("HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy", "GIT_SSL_CAINFO")) > 0 {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.beyondMu.Lock()
+	defer r.beyondMu.Unlock()
 	if r.past == nil || r.past.client.URL != url {
 		header := http.Header{}
 		if set := credential(r, url); len(set) > 0 {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"greenward/internal/git/disk"
@@ -34,7 +35,8 @@ type Repo struct {
 	door     *door         // how the remote is entered; nil: as the user's own git does
 	patience time.Duration // most for one exchange with a remote; 0: remoteTime
 	disk     disk.Disk
-	past     *beyond // a mirror's quick way to its hub; nil: not tried yet
+	past     *beyond    // a mirror's quick way to its hub; nil: not tried yet
+	beyondMu sync.Mutex // of past
 	reader
 }
 
