@@ -318,12 +318,12 @@ func TestA26WorkOnAnotherBranchIsKept(t *testing.T) {
 	if ending.Outcome != Done || len(ending.Rescued) != 2 {
 		t.Fatalf("%+v", ending)
 	}
-	kept := ""
+	var kept strings.Builder
 	for _, ref := range ending.Rescued {
-		kept += w.git("log", "--format=%s", "--max-count=1", string(ref)) + "\n"
+		kept.WriteString(w.git("log", "--format=%s", "--max-count=1", string(ref)) + "\n")
 	}
-	if !strings.Contains(kept, "side\n") || !strings.Contains(kept, "WIP on work") {
-		t.Errorf("kept: %s", kept)
+	if !strings.Contains(kept.String(), "side\n") || !strings.Contains(kept.String(), "WIP on work") {
+		t.Errorf("kept: %s", kept.String())
 	}
 	said := w.git("log", "-1", "--format=%(trailers:key=Handoff-Finding)", "main")
 	if strings.Count(said, "not in this change is kept at refs/greenward/rescue/run/a/_/") != 2 || w.show("main", "b.txt") != "mine" {

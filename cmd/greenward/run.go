@@ -11,6 +11,7 @@ import (
 
 	"greenward/agents"
 	"greenward/green"
+	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/journal"
 	"greenward/queue"
@@ -26,9 +27,12 @@ func runCommand() command {
 			fs.StringVar(&o.file, "f", "", "read the goal from `FILE`; - is standard input")
 			fs.IntVar(&o.workers, "workers", 0, "workers at once (default agents.workers of the policy)")
 			fs.StringVar(&o.model, "model", "", "the `MODEL` for roles that name none")
-			fs.StringVar(&o.until, "until", "", "stop taking on work at this `TIME`: 15:04 today, or RFC 3339")
+			fs.StringVar(&o.until, "until", "", "stop taking on work at this `TIME`: 15:04, today or else tomorrow, or RFC 3339")
 			fs.BoolVar(&o.confirm, "confirm", false, "wait, when the planner has written how it reads the goal, until a person resumes the run")
-			fs.Int64Var(&o.tokens, "budget", 0, "most `TOKENS` of the run; 0: the policy's budget")
+			fs.Func("budget", "most `TOKENS` of the run, as in 500k or 2M (default agents.budget of the policy)", func(s string) (err error) {
+				o.tokens, err = config.Count(s)
+				return err
+			})
 			return func(ctx context.Context, args []string) error {
 				goal, err := a.goal(o.file, args)
 				if err != nil {
@@ -77,6 +81,9 @@ func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.workers < 0 {
+		return usagef("run: --workers %d: one worker at least is wanted", o.workers)
+	}
 	e, err := a.currentEngines(ctx) // by the policy that main has now, wherever it was changed
 	if err != nil {
 		return err
@@ -112,6 +119,9 @@ func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
 	}
 	a.watch(r)
 	a.note("run %s on %s with %d workers", workflows.Slug(goal), e.hub.Dir(), workers)
+	if err := a.sayOver(ctx, e.place, workflows.Slug(goal)); err != nil {
+		return err
+	}
 	cool := c.warming(ctx)
 	sum, err := r.Pursue(ctx)
 	cool()
@@ -127,6 +137,20 @@ func (a *app) pursue(ctx context.Context, goal string, o runOptions) error {
 	}
 	if sum.State != workflows.Done {
 		return errNo
+	}
+	return nil
+}
+
+// sayOver tells whoever asks for a goal that has ended already that nothing begins.
+func (a *app) sayOver(ctx context.Context, p *place, run string) error {
+	runs, err := a.runs(ctx, p)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		if r.Run == run && r.State == workflows.Done {
+			a.note("greenward: this goal was met at %s, so nothing begins; greenward why %s tells how, and in other words it is another goal", r.Ended.Format(time.DateTime), run)
+		}
 	}
 	return nil
 }

@@ -93,12 +93,25 @@ func (s *story) tell(ctx context.Context, subject string) (kind string, err erro
 	}
 	commit, err := s.place.commit(ctx, subject)
 	if errors.Is(err, git.ErrNotFound) {
-		return "", nil
+		return s.named(ctx, subject)
 	}
 	if err != nil {
 		return "", usagef("why: %v", err)
 	}
 	return "commit", s.commit(ctx, commit)
+}
+
+// named is for what no ref and no transcript is called: the changes of a branch, or an
+// agent that worked elsewhere.
+func (s *story) named(ctx context.Context, name string) (string, error) {
+	s.decisions(func(d journal.Decision) bool { return strings.HasPrefix(d.Entry, name+"@") })
+	if len(s.lines) > 0 {
+		return "change", nil
+	}
+	if err := s.agent(ctx, name); err != nil || len(s.lines) == 0 {
+		return "", err
+	}
+	return "agent", nil
 }
 
 func (s *story) change(entry string) (string, error) {
@@ -171,6 +184,9 @@ func (s *story) task(ctx context.Context, id string) error {
 			s.add(c.Committer.When, "%s: %s", c.Hash.Short(), git.ParseMessage(c.Message).Subject)
 		}
 	}
+	if _, err := hub.Lookup(s.place.tip, agents.TaskPath(id)); err == nil {
+		s.add(s.app.now(), "is open on %s", s.place.main.Short())
+	}
 	leaf := id[strings.LastIndexByte(id, '/')+1:]
 	s.decisions(func(d journal.Decision) bool { return d.Task == id || strings.HasPrefix(d.Entry, leaf+"-") })
 	if claim, err := (&agents.Claims{Repo: hub, Now: s.app.now}).Read(id); err == nil && claim.ID != "" {
@@ -237,7 +253,7 @@ func speaksOf(message, id string) bool {
 }
 
 func (s *story) handoff(c git.Commit, h agents.Handoff) {
-	s.add(c.Committer.When, "%s handed off %s by %s (%s): %s", c.Hash.Short(), h.Outcome, h.Agent, orElse(h.Model, "no model"), git.ParseMessage(c.Message).Subject)
+	s.add(c.Committer.When, "%s handed off %s by %s (%s), %s: %s", c.Hash.Short(), h.Outcome, h.Agent, orElse(h.Model, "no model"), h.Task, git.ParseMessage(c.Message).Subject)
 	for _, list := range [][]string{h.Checks, h.Flags, h.Notes, h.Concerns, h.Deviations, h.Findings} {
 		for _, text := range list {
 			s.add(c.Committer.When, "  %s", text)

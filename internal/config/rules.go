@@ -131,6 +131,9 @@ func size(s string) (int64, error) {
 }
 
 // count is a number of things: 2M, 500k, 128000.
+// Count reads a number of tokens as the policy writes it: 128000, 500k or 2M.
+func Count(s string) (int64, error) { return count(s) }
+
 func count(s string) (int64, error) {
 	if n, ok := scaled(s, []string{"k", "K", "M", "G"}, []float64{1e3, 1e3, 1e6, 1e9}); ok {
 		return n, nil

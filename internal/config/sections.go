@@ -176,6 +176,14 @@ func (r *reader) queue(n *yaml.Node, key string, q *Queue) map[string]*yaml.Node
 	return seen
 }
 
+// gateRules are the names of the gate's rules, which a test of the gate holds to its own.
+func gateRules() []string {
+	return []string{
+		"banned", "binary", "case", "deny", "duplicate", "lfs", "markers", "max_file", "names", "nested", "parse", "reverts", "secrets", "symlink",
+		"tasks", "trailers",
+	}
+}
+
 func (r *reader) gate(n *yaml.Node, key string, g *Gate) {
 	r.object(n, key, fields{
 		"max_file": scalar(r, &g.MaxFile, size),
@@ -185,7 +193,7 @@ func (r *reader) gate(n *yaml.Node, key string, g *Gate) {
 			r.items(n, key, func(n *yaml.Node, key string) {
 				var s Skip
 				seen := r.object(n, key, fields{
-					"rule":  scalar(r, &s.Rule, word),
+					"rule":  scalar(r, &s.Rule, oneOf(gateRules()...)),
 					"paths": list(r, &s.Paths, glob),
 				})
 				if n.Kind == yaml.MappingNode && (seen["rule"] == nil || seen["paths"] == nil) {
