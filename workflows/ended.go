@@ -28,16 +28,17 @@ type ended struct {
 // told to end, or whose goal never came to main, did not fail.
 func (r *Run) noteEnd(ctx context.Context, run string, why error) error {
 	if why == nil || ctx.Err() != nil || errors.Is(why, agents.ErrHeld) {
-		return nil
+		return nil //nolint:nilerr // who was told to end did not fail
 	}
 	tip, err := r.Hub.Tip(r.Main)
 	if err != nil || tip.IsZero() {
 		return err
 	}
-	if _, err := r.Hub.Lookup(tip, agents.GoalPath(run)); err != nil {
-		if errors.Is(err, git.ErrNotFound) {
-			return nil
-		}
+	_, err = r.Hub.Lookup(tip, agents.GoalPath(run))
+	if errors.Is(err, git.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	ref, err := git.RunLog(run)
