@@ -152,6 +152,9 @@ func (v *verifier) checkTag(ctx context.Context, at git.Hash, ref git.Ref, where
 func (v *verifier) checkEvidence(i int, base git.Hash) {
 	p := v.chain[i]
 	if _, logged := v.index[p.Commit.Hash]; v.ledger == nil || !logged {
+		if i > 0 && i == len(v.chain)-1 && v.evidence == EvidenceChecked {
+			v.evidence = EvidenceMissing // the log moves with green: what it does not know, nothing on record speaks for
+		}
 		return
 	}
 	own, err := readPolicy(v.repo, p.Commit.Tree)

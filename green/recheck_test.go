@@ -51,6 +51,32 @@ func TestOfflineCopyVerifiesUntilOneByteIsFlipped(t *testing.T) {
 		}
 	}
 	check("the copy", true, func(string) {})
+	// One more that the hub's own key signed, and that its log knows nothing of: nothing
+	// on record speaks for it, and that is said.
+	dir := filepath.Join(t.TempDir(), "more.git")
+	gittest.Git(t, p.dir, "clone", "-q", "--mirror", p.dir, dir)
+	repo, err := git.Open(t.Context(), dir, gittest.Host(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, more := range map[string]bool{green.EvidenceChecked: false, green.EvidenceMissing: true} {
+		at := p.tip("refs/heads/green")
+		if more {
+			last, err := repo.Commit(at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at, err = repo.WriteCommit(git.CommitInput{
+				Tree: last.Tree, Parents: []git.Hash{last.Hash, last.Parents[1]}, Author: last.Author, Committer: last.Committer, Message: last.Message, Signer: p.engine.Signer,
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v, err := green.Verify(t.Context(), green.VerifyInput{Repo: repo, Commit: at})
+		if err != nil || v.Evidence != want {
+			t.Errorf("got %+v, %v, want evidence %s", v, err, want)
+		}
+	}
 	notes := strings.Fields(p.git("ls-tree", "-r", "--name-only", "refs/notes/greenward"))
 	if len(notes) < 3 {
 		t.Fatalf("the ledger has %d notes", len(notes))

@@ -39,7 +39,7 @@ type VerifyInput struct {
 // What a verification could go by besides the commits.
 const (
 	EvidenceChecked = "checked" // the log and the runs on record
-	EvidenceMissing = "missing" // one of the two is not there
+	EvidenceMissing = "missing" // one of the two is not there, or does not know the newest promotion
 	EvidenceAbsent  = "absent"  // neither is, as in a plain clone: the commits alone were verified
 )
 
