@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"greenward/workflows"
@@ -11,28 +12,36 @@ import (
 // at once, it has first been brought in step with it; where not, the person is told
 // how old what follows is, and the command goes on.
 func (a *app) current(ctx context.Context) (*place, error) {
-	p, err := a.open(ctx, false)
+	p, unknown, err := a.fresh(ctx)
+	if unknown != nil {
+		a.note("greenward: %v", unknown)
+	}
+	return p, err
+}
+
+// fresh is current, and says in unknown why it does not know what the remote has now.
+func (a *app) fresh(ctx context.Context) (p *place, unknown, err error) {
+	p, err = a.open(ctx, false)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	heed, err := p.trusted()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	x := &workflows.Exchange{Hub: p.hub, Main: p.main, Green: p.green, Now: a.now, By: "greenward", Trusted: heed}
 	last, err := x.Freshen(ctx)
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
 	if err != nil {
 		since := "it was never reached"
 		if !last.IsZero() {
 			since = "it was last reached at " + last.UTC().Format(time.DateTime) + " UTC"
 		}
-		a.note("greenward: what %s has now is not known, %s: %v", p.hub.Upstream(), since, err)
-		return p, nil
+		return p, fmt.Errorf("what %s has now is not known, %s: %w", p.hub.Upstream(), since, err), nil
 	}
-	return p, a.refresh(p)
+	return p, nil, a.refresh(p)
 }
 
 // currentEngines are engines on a current place.

@@ -337,8 +337,26 @@ func staleCommand() command {
 	}
 }
 
-func (a *app) watchStale(ctx context.Context, after time.Duration) error {
+// watchable is what is watched: branches as they were fetched, or in a clone with a hub
+// the hub's, once the remote has been looked at. A watchdog that cannot see does not say
+// that all is well.
+func (a *app) watchable(ctx context.Context) (views, error) {
 	at, err := a.verifiable(ctx, false)
+	if err != nil {
+		return at, err
+	}
+	if at.clone == nil { // a mirror or a hub is watched as it stands
+		return at, nil
+	}
+	p, unknown, err := a.fresh(ctx)
+	if err = errors.Join(unknown, err); err != nil {
+		return at, fmt.Errorf("watch green: %w", err)
+	}
+	return views{p.hub.Repo, p.hub.Clone(), p.main, p.green}, nil
+}
+
+func (a *app) watchStale(ctx context.Context, after time.Duration) error {
+	at, err := a.watchable(ctx)
 	if err != nil {
 		return err
 	}
