@@ -97,6 +97,9 @@ func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding
 		return l.empty(ctx, w)
 	}
 	paths, found, err := l.inspect(ctx, tip, out.Tip, held.task)
+	if err == nil && found == nil {
+		found, err = l.leaks(change, out.Method)
+	}
 	if err != nil || found != nil {
 		return asFinding(found), err
 	}

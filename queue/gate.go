@@ -6,6 +6,7 @@ import (
 
 	"greenward/internal/git"
 	"greenward/internal/journal"
+	"greenward/internal/merge"
 )
 
 // gate holds what would land to the mechanical rules of the policy.
@@ -26,4 +27,22 @@ func (l *Lander) gate(ctx context.Context, from, to git.Hash) (*Found, error) {
 		found.Detail += fmt.Sprintf("; and %d more", more)
 	}
 	return found, nil
+}
+
+// leaks finds a secret that one commit of a change adds and a later one takes out
+// again: where the commits land as they are, main would keep it for ever.
+func (l *Lander) leaks(change merge.Change, method string) (*Found, error) {
+	if method == merge.Squash || len(change.Commits) < 2 {
+		return nil, nil
+	}
+	for _, c := range change.Commits {
+		f, err := l.rules.Secret(l.pass.policy.Queue.Gate, c.Hash)
+		if err != nil {
+			return nil, err
+		}
+		if f != nil {
+			return &Found{Reason: journal.ReasonGate, Paths: []string{f.Path}, Detail: fmt.Sprintf("%s: %q %s", f.Rule, f.Path, f.Why)}, nil
+		}
+	}
+	return nil, nil
 }

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"path"
 	"regexp"
@@ -92,38 +91,6 @@ func (g *Gate) Secret(rules config.Gate, commit git.Hash) (*Finding, error) {
 		}
 	}
 	return nil, nil
-}
-
-// passing finds what one commit of a landing adds and a later one takes out again: main
-// would keep it for ever.
-func (l *landing) passing(ctx context.Context) error {
-	if slices.ContainsFunc(l.found, func(f Finding) bool { return f.Rule == "secrets" }) {
-		return nil
-	}
-	var brings []git.Hash
-	for _, c := range l.commits {
-		switch {
-		case len(c.Parents) > 1: // a merge brings its change as it was written
-			merged, err := l.Repo.RevList(ctx, c.Parents[1:], c.Parents[:1], "--no-merges", fmt.Sprintf("--max-count=%d", maxCommits))
-			if err != nil {
-				return err
-			}
-			brings = append(brings, merged...)
-		case len(l.commits) > 1:
-			brings = append(brings, c.Hash)
-		}
-	}
-	for _, c := range brings {
-		found, err := l.Secret(l.rules, c)
-		if err != nil {
-			return err
-		}
-		if found != nil {
-			l.found = append(l.found, *found)
-			return nil
-		}
-	}
-	return nil
 }
 
 // secrets finds keys and tokens that a file gained.
