@@ -131,7 +131,11 @@ func (l *Layers) hold(ctx context.Context, at git.Hash) error {
 			return fmt.Errorf("make a layer: %w", err)
 		}
 		who := git.Identity{Name: "agent", Email: "agent@agents.greenward"}
-		if _, err := l.repo.Checkout(ctx, git.CheckoutInput{Dir: l.tree(at), Commit: at, Branch: workBranch, Author: who, CoarseStat: l.copier.Coarse()}); err != nil {
+		tree, err := l.repo.Checkout(ctx, git.CheckoutInput{Dir: l.tree(at), Commit: at, Branch: workBranch, Author: who, CoarseStat: l.copier.Coarse()})
+		if err == nil {
+			err = tree.Age(ctx, at)
+		}
+		if err != nil {
 			return fmt.Errorf("make a layer: %w", err)
 		}
 		if err := os.WriteFile(ready, nil, 0o644); err != nil {

@@ -45,6 +45,16 @@ func TestALayeredWorkspaceIsAWorkspace(t *testing.T) {
 	if who := gittest.Git(t, first.Dir(), "config", "user.name"); who != "worker-1" {
 		t.Errorf("its author is %s", who)
 	}
+	// Its index is newer than its files by the second, so that the first status reads none.
+	index, err := os.Stat(filepath.Join(first.Dir(), ".git", "index"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"README.md", "dir/a"} {
+		if file, err := os.Stat(filepath.Join(first.Dir(), name)); err != nil || file.ModTime().Unix() >= index.ModTime().Unix() {
+			t.Errorf("%s is of %v, the index of %v, %v", name, file.ModTime(), index.ModTime(), err)
+		}
+	}
 	// What one does the others do not see.
 	write(t, first.Dir(), "dir/a", "changed\n")
 	gittest.Git(t, first.Dir(), "mv", "dir", "moved")

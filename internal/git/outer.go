@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 const outerCore = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = false\n"
@@ -76,6 +78,40 @@ func link(to, from string) error {
 		return err
 	}
 	return os.WriteFile(to, data, 0o644)
+}
+
+// aged is how much older than its index the files of an aged working copy are at least.
+const aged = 2 * time.Second
+
+// Age makes the files of a working copy at a commit older than its index. git compares
+// the two by the second, and reads every file that is not older, once for each index that
+// says so: in copies of what was checked out a moment ago, that is all of them. Nobody
+// else may work on it.
+func (w *Worktree) Age(ctx context.Context, commit Hash) error {
+	err := filepath.WalkDir(w.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if path == filepath.Join(w.dir, ".git") {
+			return fs.SkipDir
+		}
+		if !d.Type().IsRegular() {
+			return nil // of a link the target would be aged
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		when := info.ModTime().Add(-aged)
+		return os.Chtimes(path, when, when)
+	})
+	if err != nil {
+		return fmt.Errorf("age working copy: %w", err)
+	}
+	if _, err := w.git(ctx, "update-index", "-q", "--refresh"); err != nil {
+		return fmt.Errorf("age working copy: %w", err)
+	}
+	return w.replant(commit)
 }
 
 // own writes what the .git below top, which is or will be laid over another one,
