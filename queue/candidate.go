@@ -115,7 +115,7 @@ func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding
 		}
 		l.known.Plan(out.Commits...)
 	}
-	m := &Merged{Tip: out.Tip, Base: change.Base, Method: out.Method, Task: held.task, Note: out.Note, Areas: areasOf(paths), Below: l.below(change)}
+	m := &Merged{Tip: out.Tip, Base: change.Base, Method: out.Method, Task: held.task, Note: out.Note, Areas: areasOf(paths), Below: l.below(change), Policy: slices.ContainsFunc(paths, ofPolicy)}
 	if len(paths) <= maxHot {
 		m.Paths = paths
 	}
@@ -340,10 +340,7 @@ func (l *Lander) inspect(ctx context.Context, from, to git.Hash, task string) ([
 	if err != nil {
 		return nil, nil, fmt.Errorf("list the changed paths: %w", err)
 	}
-	for _, path := range paths {
-		if path != config.File && path != config.FallbackFile {
-			continue
-		}
+	if slices.ContainsFunc(paths, ofPolicy) {
 		l.pass.policyMoved = true
 		_, file, err := policyAt(l.Hub.Repo, to)
 		if bad, ok := errors.AsType[*config.Error](err); ok {
@@ -356,6 +353,8 @@ func (l *Lander) inspect(ctx context.Context, from, to git.Hash, task string) ([
 	found, err := l.gate(ctx, from, to)
 	return paths, found, err
 }
+
+func ofPolicy(path string) bool { return path == config.File || path == config.FallbackFile }
 
 // quotePaths makes paths fit for JSON: what is no UTF-8 or holds control
 // characters is quoted as git does it.

@@ -125,6 +125,7 @@ type (
 		Areas  []string // the folders at the top that it touches
 		Paths  []string // the paths, where they are few
 		Below  []string // entries whose heads it contains and that wait too
+		Policy bool     // it changes what those behind it are judged by
 	}
 	// Found says why the current entry cannot land.
 	Found struct {
@@ -206,8 +207,12 @@ func (s State) Step(e Event, now time.Time) (State, []Effect) {
 		if gate := s.gateOf(e); gate.Class != "" {
 			return s.sounded(e, gate).next(now)
 		}
-		p := s.proven[e.Entry]
-		return s.land(e, *s.current, p, now).next(now)
+		s = s.land(e, *s.current, s.proven[e.Entry], now)
+		if e.Policy {
+			s.current = nil
+			return s.record(now)
+		}
+		return s.next(now)
 	case Found:
 		if s.current == nil || s.current.Entry != e.Entry {
 			return s, nil

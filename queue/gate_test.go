@@ -28,6 +28,18 @@ func TestGate(t *testing.T) {
 		"06 ejected gate [sub/x.pem]", "07 landed", "08 landed", "09 ejected policy [.greenward.yml]", "10 landed")
 }
 
+// What waits behind a change of the policy is judged by the policy that it lands on.
+func TestAPolicyThatLandsJudgesWhatWaitsBehindIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]string{".greenward.yml": "checks: none\n", "a.txt": "a\n"})
+	base := w.git("rev-parse", "main")
+	w.branch("1", base, "before", map[string]string{"1.pem": "x\n"})
+	w.branch("2", base, "deny", map[string]string{".greenward.yml": "checks: none\nqueue: {gate: {deny: [\"*.pem\"]}}\n"})
+	w.branch("3", base, "behind", map[string]string{"3.pem": "x\n"})
+	w.branch("4", base, "after", map[string]string{"4.txt": "x\n"})
+	w.wantLanded(w.land(), "1 landed", "2 landed", "3 ejected gate [3.pem]", "4 landed")
+}
+
 func TestMalformedPolicyOnMainDoesNotStopTheQueue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]string{"a.txt": "a\n", ".greenward.yml": "queue: {method: squash}\n"})
