@@ -261,7 +261,7 @@ func TestLayersFollowMain(t *testing.T) {
 // ends makes room, and no write of a worker fails meanwhile.
 func TestA07LowDiskStopsAdmission(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("a small disk cannot be mounted here")
+		t.Skip("NOT RUN: only the owner of the machine can mount a small disk")
 	}
 	w := newWorld(t, nil)
 	small := t.TempDir()

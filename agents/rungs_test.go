@@ -18,7 +18,7 @@ import (
 func disk(t *testing.T, w *world, kind string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only the owner of the machine can mount a file")
+		t.Skip("NOT RUN: only the owner of the machine can mount a file")
 	}
 	image, at := filepath.Join(t.TempDir(), "image"), t.TempDir()
 	f, err := os.Create(image)

@@ -84,7 +84,7 @@ func (w *world) pristine(ws *Workspace) {
 // claim or its life.
 func TestA18LivenessIsNoName(t *testing.T) {
 	if _, err := os.Stat("/bin/bash"); err != nil {
-		t.Skip("bash is not installed: no command can choose its own name")
+		t.Skip("NOT RUN: bash is not installed, and without it no command can choose its own name")
 	}
 	w := newWorld(t, nil)
 	task := w.addTask(Task{ID: "run/a"})

@@ -130,11 +130,8 @@ func size(s string) (int64, error) {
 	return 0, refuse("as in 64KiB, 5MiB or 2GiB", "%q is not a size above zero", s)
 }
 
-// Count reads a number of tokens as the policy writes it: 128000, 500k or 2M.
-func Count(s string) (int64, error) { return count(s) }
-
-// count is a number of things: 2M, 500k, 128000.
-func count(s string) (int64, error) {
+// Count reads a number of things as the policy writes it: 2M, 500k, 128000.
+func Count(s string) (int64, error) {
 	if n, ok := scaled(s, []string{"k", "K", "M", "G"}, []float64{1e3, 1e3, 1e6, 1e9}); ok {
 		return n, nil
 	}

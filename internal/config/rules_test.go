@@ -15,7 +15,7 @@ func TestSizesAndCounts(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]int64{"2M": 2_000_000, "500M": 500_000_000, "128k": 128_000, "1.5M": 1_500_000, "12": 12, "2MiB": 0, "M": 0} {
-		if got, err := count(in); got != want || (err == nil) != (want > 0) {
+		if got, err := Count(in); got != want || (err == nil) != (want > 0) {
 			t.Errorf("count(%q) = %d, %v; want %d", in, got, err, want)
 		}
 	}

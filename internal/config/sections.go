@@ -254,14 +254,14 @@ func (r *reader) agents(n *yaml.Node, key string, a *Agents) {
 				"io":        scalar(r, &a.Limits.IO, size),
 				"time":      scalar(r, &a.Limits.Time, duration),
 				"steps":     scalar(r, &a.Limits.Steps, within(1, 1_000_000)),
-				"tokens":    scalar(r, &a.Limits.Tokens, count),
+				"tokens":    scalar(r, &a.Limits.Tokens, Count),
 				"output":    scalar(r, &a.Limits.Output, size),
 			})
 		},
 		"budget": func(n *yaml.Node, key string) {
 			r.object(n, key, fields{
 				"usd":    scalar(r, &a.Budget.USD, money),
-				"tokens": scalar(r, &a.Budget.Tokens, count),
+				"tokens": scalar(r, &a.Budget.Tokens, Count),
 				"slice":  scalar(r, &a.Budget.Slice, percent),
 			})
 		},

@@ -52,45 +52,10 @@ func (s *Stage) Reset() { s.s.reset() }
 // Borrow says that what a commit brings, against its first parent, is to be on the
 // disk after Flush, whoever wrote it: those who push leave that to their system.
 func (s *Stage) Borrow(commit Hash) error {
-	c, err := s.Commit(commit)
-	if err != nil {
-		return err
-	}
-	var before Hash
-	if !c.Parent().IsZero() {
-		if before, err = s.TreeOf(c.Parent()); err != nil {
-			return err
-		}
-	}
-	s.s.borrow(commit)
-	return s.borrowTree(before, c.Tree)
-}
-
-func (s *Stage) borrowTree(from, to Hash) error {
-	if from == to {
+	return s.brings(commit, func(h Hash, _ bool) error {
+		s.s.borrow(h)
 		return nil
-	}
-	s.s.borrow(to)
-	differing, err := s.Differing(from, to)
-	if err != nil {
-		return err
-	}
-	for _, d := range differing {
-		was, is := d[0], d[1]
-		switch is.Mode {
-		case "", ModeSubmodule:
-		case ModeTree:
-			if was.Mode != ModeTree {
-				was.Hash = ""
-			}
-			if err := s.borrowTree(was.Hash, is.Hash); err != nil {
-				return err
-			}
-		default:
-			s.s.borrow(is.Hash)
-		}
-	}
-	return nil
+	})
 }
 
 // Pending is how many objects wait for Flush.

@@ -96,23 +96,44 @@ func (r *Repo) putTornAside() (int, error) {
 // Holds reports whether all that a commit brings, against its first parent, is here and
 // can be read.
 func (r *Repo) Holds(commit Hash) bool {
+	return r.brings(commit, func(h Hash, blob bool) error {
+		if !blob {
+			return nil // the walk reads it
+		}
+		_, err := r.Size(h)
+		return err
+	}) == nil
+}
+
+// brings walks over the objects that a commit brings, against its first parent: itself,
+// trees before what is in them, and blobs. An error of each ends it.
+func (r *Repo) brings(commit Hash, each func(h Hash, blob bool) error) error {
 	c, err := r.Commit(commit)
 	if err != nil {
-		return false
+		return err
 	}
 	var before Hash
 	if !c.Parent().IsZero() {
 		if before, err = r.TreeOf(c.Parent()); err != nil {
-			return false
+			return err
 		}
 	}
-	return r.holds(before, c.Tree)
+	if err := each(commit, false); err != nil {
+		return err
+	}
+	return r.bringsBelow(before, c.Tree, each)
 }
 
-func (r *Repo) holds(from, to Hash) bool {
+func (r *Repo) bringsBelow(from, to Hash, each func(h Hash, blob bool) error) error {
+	if from == to {
+		return nil
+	}
+	if err := each(to, false); err != nil {
+		return err
+	}
 	differing, err := r.Differing(from, to)
 	if err != nil {
-		return false
+		return err
 	}
 	for _, d := range differing {
 		was, is := d[0], d[1]
@@ -122,14 +143,13 @@ func (r *Repo) holds(from, to Hash) bool {
 			if was.Mode != ModeTree {
 				was.Hash = ""
 			}
-			if !r.holds(was.Hash, is.Hash) {
-				return false
-			}
+			err = r.bringsBelow(was.Hash, is.Hash, each)
 		default:
-			if _, err := r.Size(is.Hash); err != nil {
-				return false
-			}
+			err = each(is.Hash, true)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return true
+	return nil
 }
