@@ -266,7 +266,7 @@ func (a *assignment) measure(ctx context.Context, r Report) (string, error) {
 		most = 10 * time.Minute
 	}
 	for _, line := range a.task.Acceptance {
-		result, output, err := a.ws.runShell(ctx, a.Env, line, most)
+		result, output, err := a.ws.runShell(ctx, a.Env, line, most, a.Transcript)
 		if err != nil {
 			return "", fmt.Errorf("run acceptance %q: %w", line, err)
 		}

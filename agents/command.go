@@ -70,7 +70,9 @@ func (m *CommandMind) Begin(_ context.Context, job Job) (Session, error) {
 			s.lent, secrets = append(s.lent, name), append(secrets, model.NewSecret(value))
 		}
 	}
-	s.redact = model.Redactor(secrets...)
+	s.secrets = secrets
+	own := model.Redactor(secrets...)
+	s.redact = func(text string) string { return job.Transcript.Redact(own(text)) }
 	return s, job.Transcript.Add(Event{Kind: EventStart, Role: "worker", Task: job.Task.ID, Prompt: intro.Hash, Text: strings.Join(m.Argv, " ")})
 }
 
@@ -83,8 +85,9 @@ type commandSession struct {
 	spent model.Usage
 	told  int // how often it has told of what it used
 
-	lent   []string            // names of variables that were lent to it
-	redact func(string) string // takes their values out of a text
+	lent    []string            // names of variables that were lent to it
+	secrets []model.Secret      // their values
+	redact  func(string) string // takes those out of a text
 }
 
 // maxTold bounds how often what a command says that it used is noted one by one.
@@ -173,11 +176,14 @@ func (s *commandSession) start(ctx context.Context, text string) (Report, error)
 			}
 		})
 	}
-	out := proc.NewCapture(4<<10, 12<<10, nil)
+	// What was lent goes before anything is cut, each stream by itself.
+	kept := proc.NewCapture(4<<10, 12<<10, nil)
+	out, problems := s.job.Transcript.Filter(io.MultiWriter(kept, told), s.secrets...), s.job.Transcript.Filter(kept, s.secrets...)
 	result, err := s.job.Workspace.Run(ctx, proc.Command{
 		Name: call[0], Args: call[1:], Dir: s.job.Workspace.Dir(), Env: append(append([]string(nil), s.job.Env...), s.mind.Env...),
-		Stdin: stdin, Stdout: io.MultiWriter(out, told), Stderr: out, Timeout: cmp.Or(s.mind.Time, 45*time.Minute),
+		Stdin: stdin, Stdout: out, Stderr: problems, Timeout: cmp.Or(s.mind.Time, 45*time.Minute),
 	})
+	err = errors.Join(err, out.Flush(), problems.Flush())
 	told.End()
 	switch {
 	case errors.Is(err, proc.ErrNotFound):
@@ -188,14 +194,14 @@ func (s *commandSession) start(ctx context.Context, text string) (Report, error)
 	if err != nil {
 		return Report{}, fmt.Errorf("run the worker command %q: %w", s.mind.Argv[0], err)
 	}
-	if err := s.job.Transcript.Add(Event{Kind: EventResult, Tool: argv, Text: s.redact(out.String()), Took: result.Took, Outcome: result.String()}); err != nil {
+	if err := s.job.Transcript.Add(Event{Kind: EventResult, Tool: argv, Text: s.redact(kept.String()), Took: result.Took, Outcome: result.String()}); err != nil {
 		return Report{}, err
 	}
 	after, err := s.state(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	return s.report(result, after != before, told, out.String())
+	return s.report(result, after != before, told, kept.String())
 }
 
 // minLent is the length of a lent value below which it is found in anything.

@@ -117,7 +117,7 @@ func (r *repair) converse(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	box, err := openToolbox(toolboxInput{Workspace: r.ws, Env: r.Env, Limits: r.Limits})
+	box, err := openToolbox(toolboxInput{Workspace: r.ws, Env: r.Env, Limits: r.Limits, Transcript: r.Transcript})
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (r *repair) try(ctx context.Context) (string, error) {
 		if check.Run == "" {
 			continue
 		}
-		result, output, err := r.ws.runShell(ctx, r.Env, check.Run, cmp.Or(check.Timeout, 15*time.Minute))
+		result, output, err := r.ws.runShell(ctx, r.Env, check.Run, cmp.Or(check.Timeout, 15*time.Minute), r.Transcript)
 		if err != nil {
 			return "", fmt.Errorf("run check %s: %w", check.Name, err)
 		}

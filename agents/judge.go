@@ -66,7 +66,7 @@ func (j *Judge) Judge(ctx context.Context, c Case) (out Judgement, err error) {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, ws.Remove()) }()
-	box, err := openToolbox(toolboxInput{Workspace: ws, Env: j.Env})
+	box, err := openToolbox(toolboxInput{Workspace: ws, Env: j.Env, Transcript: j.Transcript})
 	if err != nil {
 		return out, err
 	}

@@ -305,7 +305,7 @@ func (l *Loop) call(ctx context.Context, call model.ToolCall, last bool) (Result
 	if err != nil {
 		return Result{}, "", err
 	}
-	result.Text = clip(result.Text, l.most())
+	result.Text = clip(l.Transcript.Redact(result.Text), l.most())
 	if last && l.dropped > 0 {
 		result.Text += fmt.Sprintf("\n\n[%d more calls of that reply were not run: make at most %d at a time, and see their results first]", l.dropped, l.Limits.Calls)
 	}

@@ -32,7 +32,7 @@ func (m *ModelMind) Begin(_ context.Context, job Job) (Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	box, err := openToolbox(toolboxInput{Workspace: job.Workspace, Env: job.Env, Limits: m.Limits})
+	box, err := openToolbox(toolboxInput{Workspace: job.Workspace, Env: job.Env, Limits: m.Limits, Transcript: job.Transcript})
 	if err != nil {
 		return nil, err
 	}

@@ -120,7 +120,7 @@ func (p *Planner) converse(ctx context.Context, n News, wake Wake) (d *draft, cu
 		return nil, "", spent, err
 	}
 	defer func() { err = errors.Join(err, ws.Remove()) }()
-	box, err := openToolbox(toolboxInput{Workspace: ws, Limits: p.Limits})
+	box, err := openToolbox(toolboxInput{Workspace: ws, Limits: p.Limits, Transcript: p.Transcript})
 	if err != nil {
 		return nil, "", spent, err
 	}

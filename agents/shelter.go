@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -119,10 +120,12 @@ func (ws *Workspace) evict() error {
 }
 
 // runShell runs a command line of the project in a workspace, bounded.
-func (ws *Workspace) runShell(ctx context.Context, env []string, line string, most time.Duration) (proc.Result, string, error) {
-	out := proc.NewCapture(4<<10, 12<<10, nil)
+// What it prints is free of the keys of a transcript.
+func (ws *Workspace) runShell(ctx context.Context, env []string, line string, most time.Duration, t *Transcript) (proc.Result, string, error) {
+	kept := proc.NewCapture(4<<10, 12<<10, nil)
+	out := t.Filter(kept)
 	result, err := ws.Run(ctx, proc.Command{
 		Name: "sh", Args: []string{"-c", line}, Dir: ws.Dir(), Env: env, Stdout: out, Stderr: out, Timeout: most,
 	})
-	return result, out.String(), err
+	return result, kept.String(), errors.Join(err, out.Flush())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"greenward/agents/model"
 	"greenward/agents/tools"
@@ -31,12 +32,15 @@ type toolboxInput struct {
 	Workspace *Workspace
 	Env       []string
 	Limits    Limits
+	// Transcript knows the keys that nothing may show that the hands bring in.
+	Transcript *Transcript
 }
 
 func openToolbox(in toolboxInput) (*toolbox, error) {
 	w, err := tools.Open(tools.Env{
 		Dir: in.Workspace.Dir(), Seen: in.Workspace.Seen(), Files: in.Workspace.Ls, Run: in.Workspace.Run, Environ: in.Env, Spool: spoolDir(in.Workspace.Dir()),
-		Output: in.Limits.Output, Timeout: in.Limits.Command,
+		Output: in.Limits.Output, Timeout: in.Limits.Command, Redact: in.Transcript.Redact,
+		Filter: func(w io.Writer) tools.Filter { return in.Transcript.Filter(w) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the tools: %w", err)

@@ -10,6 +10,8 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,6 +59,8 @@ type Transcript struct {
 	path   string
 	now    func() time.Time
 	redact func([]byte) []byte
+	hide   func(string) string
+	keys   []model.Secret
 	group  *SyncGroup
 
 	mu   sync.Mutex
@@ -94,7 +98,10 @@ func OpenTranscript(in TranscriptInput) (*Transcript, error) {
 	if err := closeLine(file); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the transcript of %s: %w", in.Agent, err), file.Close())
 	}
-	t := &Transcript{agent: in.Agent, path: path, now: in.Now, redact: model.ByteRedactor(in.Secrets...), group: in.Group, file: file}
+	t := &Transcript{
+		agent: in.Agent, path: path, now: in.Now, redact: model.ByteRedactor(in.Secrets...), group: in.Group, file: file,
+		hide: model.Redactor(in.Secrets...), keys: in.Secrets,
+	}
 	if t.group == nil {
 		t.group = &SyncGroup{}
 	}
@@ -134,6 +141,7 @@ func (t *Transcript) Add(events ...Event) error {
 			e.At = t.last
 		}
 		t.last = e.At
+		t.plain(&e)
 		if err := lines.enc.Encode(e); err != nil {
 			return fmt.Errorf("write the transcript of %s: %w", t.agent, err)
 		}
@@ -142,6 +150,45 @@ func (t *Transcript) Add(events ...Event) error {
 		return fmt.Errorf("write the transcript of %s: %w", t.agent, err)
 	}
 	return nil
+}
+
+// plain takes out of an event's texts what is a key only once it is read as JSON:
+// within a line it is escaped once more, where nobody would know it.
+func (t *Transcript) plain(e *Event) {
+	escapes := func(text string) bool { return strings.Contains(text, `\u`) }
+	if escapes(e.Text) {
+		e.Text = t.hide(e.Text)
+	}
+	if escapes(string(e.Args)) {
+		e.Args = json.RawMessage(t.hide(string(e.Args)))
+	}
+	if e.Message == nil || !escapes(e.Message.Text) && !slices.ContainsFunc(e.Message.Calls, func(c model.ToolCall) bool { return escapes(c.Arguments) || escapes(c.Raw) }) {
+		return
+	}
+	m := *e.Message
+	m.Text, m.Calls = t.hide(m.Text), slices.Clone(m.Calls)
+	for i := range m.Calls {
+		m.Calls[i].Arguments, m.Calls[i].Raw = t.hide(m.Calls[i].Arguments), t.hide(m.Calls[i].Raw)
+	}
+	e.Message = &m
+}
+
+// Redact is a text without the keys that this transcript is kept free of. What an
+// agent is shown goes through it, before it is cut anywhere.
+func (t *Transcript) Redact(text string) string {
+	if t == nil {
+		return text
+	}
+	return t.hide(text)
+}
+
+// Filter does the same to a text that comes in pieces, and writes it to w; more keys
+// go, too.
+func (t *Transcript) Filter(w io.Writer, more ...model.Secret) *model.Filter {
+	if t != nil {
+		more = slices.Concat(t.keys, more)
+	}
+	return model.NewFilter(w, more...)
 }
 
 // Sync returns when all that was added is on disk. What is synced at the same time

@@ -60,7 +60,7 @@ func (c *Chat) attempt(ctx context.Context, body []byte, seen *capture) (r Reply
 		e := &Error{Class: Truncated, Status: seen.status, Message: "the reply has no finish_reason"}
 		return Reply{}, false, c.finishError(e, &a, len(body))
 	case a.finish == "content_filter", a.refusal.Len() > 0:
-		e := &Error{Class: Filtered, Status: seen.status, Message: head(cleanText(a.refusal.String()), 300)}
+		e := &Error{Class: Filtered, Status: seen.status, Message: head(c.opts.Key.Redact(cleanText(a.refusal.String())), 300)}
 		return Reply{}, false, c.finishError(e, &a, len(body))
 	}
 	r, cut = a.reply()
@@ -87,7 +87,7 @@ func (c *Chat) Probe(ctx context.Context) error {
 		}
 		return e
 	}
-	e := classify(answer{status: seen.status, header: seen.header, body: seen.body}, c.opts.Now())
+	e := classify(answer{status: seen.status, header: seen.header, body: seen.body, hide: c.opts.Key.Redact}, c.opts.Now())
 	if seen.status < 300 || e.Class == Missing {
 		return nil
 	}
@@ -126,9 +126,9 @@ func (c *Chat) trouble(ctx context.Context, seen *capture, err error, silent tim
 	case errors.Is(cause, errTooLong):
 		e.Message = fmt.Sprintf("the answer was not complete after %s", c.opts.CallTime)
 	case isComplaint:
-		e = classify(answer{status: seen.status, header: seen.header, body: says.body}, c.opts.Now())
+		e = classify(answer{status: seen.status, header: seen.header, body: says.body, hide: c.opts.Key.Redact}, c.opts.Now())
 	case errors.Is(err, errNoReply), seen.status >= 300:
-		e = classify(answer{status: seen.status, header: seen.header, body: seen.body}, c.opts.Now())
+		e = classify(answer{status: seen.status, header: seen.header, body: seen.body, hide: c.opts.Key.Redact}, c.opts.Now())
 	case errors.Is(err, errReplyTooLong): // again would cost the same again
 		e.Class, e.Message = Endless, err.Error()
 	case errors.Is(err, errBadPiece):

@@ -16,7 +16,8 @@ import (
 type answer struct {
 	status int
 	header http.Header
-	body   []byte // its first 64 KiB
+	body   []byte                   // its first 64 KiB
+	hide   func(text string) string // takes keys out; nil: nothing
 }
 
 // complaint is the error document of a server, whatever its shape.
@@ -155,6 +156,9 @@ func (c complaint) words(a answer) string {
 		}
 		return r
 	}, cleanText(text))
+	if a.hide != nil { // before it is cut: half a key would not be known
+		text = a.hide(text)
+	}
 	return head(strings.Join(strings.Fields(text), " "), 300)
 }
 

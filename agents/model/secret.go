@@ -56,8 +56,10 @@ func (s Secret) forms() []string {
 	key := *s.value
 	forms := []string{key, url.QueryEscape(key), url.PathEscape(key), fmt.Sprintf("%x", key), fmt.Sprintf("%X", key)}
 	if quoted, err := json.Marshal(key); err == nil {
-		forms = append(forms, strings.Trim(string(quoted), `"`))
+		forms = append(forms, string(quoted[1:len(quoted)-1]))
 	}
+	bare := inJSON(key)
+	forms = append(forms, bare, inJSON(bare)) // and as a text in a text, as arguments of a call are
 	forms = append(forms, base64.StdEncoding.EncodeToString([]byte(key)), base64.URLEncoding.EncodeToString([]byte(key)))
 	if len(key) >= minEncoded {
 		// Within a longer text the key may begin at any of three places of a group;
@@ -69,6 +71,17 @@ func (s Secret) forms() []string {
 	}
 	slices.SortStableFunc(forms, func(a, b string) int { return len(b) - len(a) })
 	return slices.Compact(forms)
+}
+
+// inJSON is a text as JSON has it within a string, with no more escaped than must be.
+func inJSON(text string) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(text) != nil {
+		return text
+	}
+	return b.String()[1 : b.Len()-2]
 }
 
 func (s Secret) reveal() string {

@@ -76,10 +76,11 @@ func (w *Workspace) background(ctx context.Context, command string) (string, err
 	w.jobs.wait.Go(func() {
 		defer close(j.done)
 		defer stop(nil)
+		said := w.env.Filter(j.out)
 		j.result, j.err = w.env.Run(jobCtx, proc.Command{
-			Name: "sh", Args: []string{"-c", command}, Dir: w.env.Dir, Env: w.environ(), Stdout: j.out, Stderr: j.out,
+			Name: "sh", Args: []string{"-c", command}, Dir: w.env.Dir, Env: w.environ(), Stdout: said, Stderr: said,
 		})
-		j.err = errors.Join(j.err, spool.Close())
+		j.err = errors.Join(j.err, said.Flush(), spool.Close())
 	})
 	timer := time.NewTimer(jobGrow)
 	defer timer.Stop()

@@ -35,7 +35,7 @@ func (w *Workspace) read(_ context.Context, a *arguments) (string, error) {
 	if c.coding == binary {
 		return "", faultf("%s is binary (%d bytes); use the shell", show(name), len(data))
 	}
-	text := c.text()
+	text := w.env.Redact(c.text())
 	if text == "" {
 		return fmt.Sprintf("%s is empty", show(name)), nil
 	}

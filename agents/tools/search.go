@@ -165,7 +165,7 @@ func (w *Workspace) searchFile(file string, match *regexp.Regexp, found *finding
 		return
 	}
 	line := 0
-	for text := range strings.Lines(c.text()) {
+	for text := range strings.Lines(w.env.Redact(c.text())) {
 		line++
 		text = strings.TrimSuffix(text, "\n")
 		if at := match.FindStringIndex(text); at != nil {

@@ -43,10 +43,12 @@ func (w *Workspace) shell(ctx context.Context, a *arguments) (string, error) {
 		return "", fmt.Errorf("spool output: %w", err)
 	}
 	out := proc.NewCapture(w.env.Output/4, w.env.Output-w.env.Output/4, &bounded{w: spool, left: maxSpool})
+	said := w.env.Filter(out)
 	result, err := w.env.Run(ctx, proc.Command{
 		Name: "sh", Args: []string{"-c", command}, Dir: w.env.Dir, Env: w.environ(),
-		Stdout: out, Stderr: out, Timeout: timeout,
+		Stdout: said, Stderr: said, Timeout: timeout,
 	})
+	err = errors.Join(err, said.Flush())
 	whole := ""
 	if out.Total() > int64(w.env.Output) {
 		whole = fmt.Sprintf("\n[the whole output, %d bytes: %s]", out.Total(), spool.Name())

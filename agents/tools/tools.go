@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,7 +39,25 @@ type Env struct {
 	Spool   string        // required; a directory outside of Dir for outputs that are too long
 	Output  int           // bytes of a result; 0: 64 KiB
 	Timeout time.Duration // of a command, unless it asks for less; 0: 10 min
+	// Redact takes out of a text what nobody may be shown, before it is cut; nil:
+	// nothing.
+	Redact func(text string) string
+	// Filter is Redact for output that comes in pieces; nil: as it comes.
+	Filter func(w io.Writer) Filter
 }
+
+// Filter is a writer that may hold something back until Flush. It is written to by one
+// goroutine at a time.
+type Filter interface {
+	io.Writer
+	Flush() error
+}
+
+// through passes everything on.
+type through struct{ io.Writer }
+
+// Flush has nothing to do.
+func (through) Flush() error { return nil }
 
 // Workspace is a directory that tools work on. It is safe for concurrent use.
 type Workspace struct {
@@ -80,6 +99,12 @@ func Open(env Env) (*Workspace, error) {
 	}
 	if env.Run == nil {
 		env.Run = proc.Run
+	}
+	if env.Redact == nil {
+		env.Redact = func(text string) string { return text }
+	}
+	if env.Filter == nil {
+		env.Filter = func(w io.Writer) Filter { return through{w} }
 	}
 	w := &Workspace{}
 	var err error
