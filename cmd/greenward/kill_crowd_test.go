@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -33,8 +32,9 @@ const crowdRun = "write-what-the-tasks-name-7c49"
 // throng is a run of many agents, each a process.
 type throng struct {
 	*killPlace
-	agents int
-	gate   *os.File // locked while shut
+	agents    int
+	gate      *os.File // locked while shut
+	temporary string   // where the runs have their temporary files
 }
 
 // crowdScript plays the planner of a goal whose tasks a person wrote, and the judge.
@@ -78,7 +78,8 @@ func newThrong(t *testing.T, n int) *throng {
 	if err := syscall.Flock(int(c.gate.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	c.host = c.host.With("HOME=" + home)
+	c.temporary = t.TempDir()
+	c.host = c.host.With("HOME="+home, "TMPDIR="+c.temporary)
 	command, err := json.Marshal([]string{"sh", "-c", crowdWork})
 	if err != nil {
 		t.Fatal(err)
@@ -183,38 +184,11 @@ func (c *throng) written() map[string]string {
 	return kept
 }
 
-// workBytes is how much lies where workspaces are, but for what all share.
-func (c *throng) workBytes() (files int, bytes int64) {
-	c.Helper()
-	work := filepath.Join(c.hub, "greenward", "work")
-	err := filepath.WalkDir(work, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			if d.Name() == ".lower" {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		info, err := d.Info()
-		if err != nil || info.Size() == 0 { // locks stay
-			return err
-		}
-		files++
-		bytes += info.Size()
-		return nil
-	})
-	if err != nil {
-		c.Fatal(err)
-	}
-	return files, bytes
-}
-
 // TestA01CrowdKilled kills some agents of a crowd that all have unlanded work, by
 // SIGKILL and at random, then the harness itself, and starts the run again: what
-// anyone wrote is kept, every task is handed off once, and nothing stays behind.
-// -args 300 has 300 agents and kills 50.
+// anyone wrote is kept, every task is handed off once, and the disk, the mounts, the
+// control groups and the processes are back to where they began. -args 300 has 300
+// agents and kills 50; with -v it prints the figures.
 func TestA01CrowdKilled(t *testing.T) {
 	t.Parallel()
 	crowd := 24
@@ -222,6 +196,7 @@ func TestA01CrowdKilled(t *testing.T) {
 		crowd = n
 	}
 	c := newThrong(t, crowd)
+	t.Logf("before: %s", c.stock())
 	first := c.begin()
 	c.until(first, "work of every agent", func() (int, int) {
 		made, err := filepath.Glob(filepath.Join(c.seen(first), "greenward", "work", "*", "*", "out", "*.txt"))
@@ -230,25 +205,17 @@ func TestA01CrowdKilled(t *testing.T) {
 		}
 		return len(made), crowd
 	})
-	live := c.working(first)
-	if len(live) != crowd {
-		t.Fatalf("%d agents work, want %d", len(live), crowd)
-	}
-	seed := rand.New(rand.NewPCG(3, 7))
-	seed.Shuffle(len(live), func(i, j int) { live[i], live[j] = live[j], live[i] })
-	killed := live[:crowd/6]
-	for _, pid := range killed {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Errorf("kill %d: %v", pid, err)
-		}
-	}
+	t.Logf("at work: %s", c.stock(first.Pid()))
+	killed := c.killSome(first)
 	// What a killed agent left is handed off as partial, without it being asked.
 	c.until(first, "hand-offs of the killed agents", func() (int, int) {
-		return strings.Count(gittest.Git(t, c.hub, "log", "main", "--format=%(trailers:key=Handoff,valueonly)"), "partial"), len(killed)
+		return strings.Count(gittest.Git(t, c.hub, "log", "main", "--format=%(trailers:key=Handoff,valueonly)"), "partial"), killed
 	})
 	first.Kill()
 	<-first.ended
 	c.unmounted("when a run was killed")
+	held := c.claims()
+	t.Logf("killed: %d agents, then the harness with %d claims; %s", killed, held, c.stock(first.Pid()))
 	if err := syscall.Flock(int(c.gate.Fd()), syscall.LOCK_UN); err != nil {
 		t.Fatal(err)
 	}
@@ -256,11 +223,38 @@ func TestA01CrowdKilled(t *testing.T) {
 	c.until(second, "rescue", func() (int, int) { return len(c.written()), crowd })
 	<-second.ended
 	c.once()
-	if files, bytes := c.workBytes(); files > 0 {
-		t.Errorf("%d files of %d bytes are left of workspaces", files, bytes)
+	left := c.stock(first.Pid(), second.Pid())
+	t.Logf("at the end: %s", left)
+	if left.work+int64(left.mounts+left.groups+left.processes+left.temporary) > 0 {
+		t.Errorf("of the runs there is left: %s", left)
 	}
 	c.unmounted("at the end")
-	t.Logf("%d agents, %d of them and the harness killed, %d rescued", crowd, len(killed), len(strings.Fields(gittest.Git(t, c.hub, "for-each-ref", "--format=x", "refs/greenward/rescue/"))))
+	if n := c.claims(); n > 0 {
+		t.Errorf("%d claims are left", n)
+	}
+	t.Logf("%d agents, %d of them and the harness killed, %d claims taken over, work kept under %d rescue refs, all %d tasks handed off once",
+		crowd, killed, held, len(strings.Fields(gittest.Git(t, c.hub, "for-each-ref", "--format=x", "refs/greenward/rescue/"))), crowd)
+}
+
+// killSome kills a sixth of the agents of a run at random, each with one SIGKILL to
+// the process that the run started for it, and sees that nothing of them lives on.
+func (c *throng) killSome(run *process) (killed int) {
+	c.Helper()
+	live := c.working(run)
+	if len(live) != c.agents {
+		c.Fatalf("%d agents work, want %d", len(live), c.agents)
+	}
+	seed := rand.New(rand.NewPCG(3, 7))
+	seed.Shuffle(len(live), func(i, j int) { live[i], live[j] = live[j], live[i] })
+	live = live[:c.agents/6]
+	family := below(c.T, live)
+	for _, pid := range live {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			c.Errorf("kill %d: %v", pid, err)
+		}
+	}
+	c.until(run, fmt.Sprintf("end of all %d processes of %d agents", len(family), len(live)), func() (int, int) { return len(family) - alive(c.T, family), len(family) })
+	return len(live)
 }
 
 // once checks that main holds what every agent wrote, each task was handed off
