@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -12,7 +11,10 @@ import (
 // maxReply bounds the bytes of one reply that are kept.
 const maxReply = 4 << 20
 
-var errReplyTooLong = errors.New("the reply is longer than 4 MiB")
+// maxCalls bounds the calls of one reply, of which an agent runs far fewer.
+const maxCalls = 1 << 14
+
+var errReplyTooLong = errors.New("the reply is longer than 4 MiB, or has more than 16,384 calls")
 
 // accumulator builds one reply from the chunks of a stream, or from the one
 // document of a server that does not stream. Servers differ in what they
@@ -30,6 +32,7 @@ type accumulator struct {
 	model                    string
 	size                     int
 	items                    []json.RawMessage // of Responses: what has to be sent back
+	kept                     int               // bytes of calls and items
 }
 
 type partialCall struct {
@@ -38,78 +41,39 @@ type partialCall struct {
 	arguments strings.Builder
 }
 
-// chunk is a piece of a stream, or a whole reply.
+// chunk is a piece of a stream, or a whole reply. What has another shape than it
+// should is left out by itself, so that a number written as text costs no reply.
 type chunk struct {
-	Model   string          `json:"model"`
-	Choices []choice        `json:"choices"`
-	Usage   *wireUsage      `json:"usage"`
+	Model   looseText       `json:"model"`
+	Choices list[choice]    `json:"choices"`
+	Usage   json.RawMessage `json:"usage"`
 	Error   json.RawMessage `json:"error"`
 }
 
 type choice struct {
-	Index   int     `json:"index"`
-	Delta   *delta  `json:"delta"`
-	Message *delta  `json:"message"`
-	Finish  *string `json:"finish_reason"`
+	Index   looseIndex    `json:"index"`
+	Delta   loose[*delta] `json:"delta"`
+	Message loose[*delta] `json:"message"`
+	Finish  looseText     `json:"finish_reason"`
 }
 
 type delta struct {
-	Content          looseText   `json:"content"`
-	Refusal          looseText   `json:"refusal"`
-	ReasoningContent looseText   `json:"reasoning_content"`
-	Reasoning        looseText   `json:"reasoning"`
-	ToolCalls        []callPiece `json:"tool_calls"`
+	Content          looseText       `json:"content"`
+	Refusal          looseText       `json:"refusal"`
+	ReasoningContent looseText       `json:"reasoning_content"`
+	Reasoning        looseText       `json:"reasoning"`
+	ToolCalls        list[callPiece] `json:"tool_calls"`
 }
 
 type callPiece struct {
-	Index    *int      `json:"index"`
-	ID       looseText `json:"id"`
-	Function struct {
-		Name      looseText       `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	} `json:"function"`
+	Index    looseIndex          `json:"index"`
+	ID       looseText           `json:"id"`
+	Function loose[callFunction] `json:"function"`
 }
 
-type wireUsage struct {
-	Prompt        int64 `json:"prompt_tokens"`
-	Completion    int64 `json:"completion_tokens"`
-	PromptDetails struct {
-		Cached int64 `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
-	CompletionDetails struct {
-		Reasoning int64 `json:"reasoning_tokens"`
-	} `json:"completion_tokens_details"`
-}
-
-// looseText is text that may come as a string, as null or as a list of parts.
-type looseText string
-
-// UnmarshalJSON never refuses valid JSON: what is not text counts as none,
-// except that a number, as some servers send for an id, is kept as it stands.
-func (t *looseText) UnmarshalJSON(data []byte) error {
-	*t = ""
-	switch data[0] {
-	case '"':
-		var s string
-		if err := json.Unmarshal(data, &s); err != nil {
-			return err
-		}
-		*t = looseText(s)
-	case '[':
-		var parts []struct {
-			Text looseText `json:"text"`
-		}
-		if json.Unmarshal(data, &parts) == nil { // a list of something else is no text
-			for _, p := range parts {
-				*t += p.Text
-			}
-		}
-	default:
-		if data[0] == '-' || data[0] >= '0' && data[0] <= '9' {
-			*t = looseText(data)
-		}
-	}
-	return nil
+type callFunction struct {
+	Name      looseText       `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
 }
 
 // complaintError is an error document in place of a chunk.
@@ -121,8 +85,8 @@ func (e *complaintError) Error() string { return "the server sent an error in it
 // and pings do not count as progress.
 func (a *accumulator) add(data []byte) (progress bool, err error) {
 	var c chunk
-	if err := json.Unmarshal(data, &c); err != nil {
-		return false, fmt.Errorf("%w: %w", errBadPiece, err)
+	if err := unpack(data, &c); err != nil {
+		return false, err
 	}
 	if len(c.Error) > 0 && !bytes.Equal(c.Error, []byte("null")) {
 		return false, &complaintError{body: bytes.Clone(data)}
@@ -131,30 +95,27 @@ func (a *accumulator) add(data []byte) (progress bool, err error) {
 		return false, errReplyTooLong
 	}
 	if c.Model != "" {
-		a.model = c.Model
+		a.model = string(c.Model)
 	}
-	if u := c.Usage; u != nil && u.Prompt+u.Completion > 0 {
+	if u := parseUsage(c.Usage); u != nil {
 		a.usage, progress = u, true
 	}
 	for _, ch := range c.Choices {
-		if ch.Index != 0 { // only one choice is ever asked for
+		if ch.Index.or(0) != 0 { // only one choice is ever asked for
 			continue
 		}
 		progress = true
-		if ch.Delta != nil {
-			a.delta(ch.Delta, a.find)
+		if d := ch.Delta.value; d != nil {
+			a.delta(d, a.find)
 		}
-		if ch.Message != nil {
-			a.delta(ch.Message, func(callPiece) *partialCall { return nil }) // each is a call of its own
+		if d := ch.Message.value; d != nil {
+			a.delta(d, func(callPiece) *partialCall { return nil }) // each is a call of its own
 		}
-		if ch.Finish != nil && a.finish == "" {
-			a.finish = *ch.Finish
+		if a.finish == "" {
+			a.finish = string(ch.Finish)
 		}
 	}
-	if a.bytes() > maxReply {
-		return progress, errReplyTooLong
-	}
-	return progress, nil
+	return progress, a.bounded()
 }
 
 // delta takes a piece, or a whole message; find says which call is continued.
@@ -175,25 +136,27 @@ func (a *accumulator) delta(d *delta, find func(callPiece) *partialCall) {
 func (a *accumulator) piece(p callPiece, call *partialCall) {
 	if call == nil {
 		call = &partialCall{index: -1}
-		if p.Index != nil && *p.Index >= 0 {
-			call.index = *p.Index
+		if p.Index.known {
+			call.index = p.Index.n
 		}
 		a.calls = append(a.calls, call)
 	}
 	if call.id == "" {
 		call.id = string(p.ID)
+		a.kept += len(call.id)
 	}
 	if call.name == "" {
-		call.name = string(p.Function.Name)
+		call.name = string(p.Function.value.Name)
+		a.kept += len(call.name)
 	}
-	call.append(p.Function.Arguments)
+	a.kept += call.append(p.Function.value.Arguments)
 }
 
 // find returns the call that a piece continues, or nil.
 func (a *accumulator) find(p callPiece) *partialCall {
-	id, name := string(p.ID), string(p.Function.Name)
-	if p.Index != nil && *p.Index >= 0 {
-		call := a.last(func(c *partialCall) bool { return c.index == *p.Index })
+	id, name := string(p.ID), string(p.Function.value.Name)
+	if p.Index.known {
+		call := a.last(func(c *partialCall) bool { return c.index == p.Index.n })
 		if call != nil && id != "" && call.id != "" && id != call.id && call.whole() {
 			return nil // a server that numbers all calls 0
 		}
@@ -227,25 +190,31 @@ func (c *partialCall) whole() bool {
 	return c.arguments.Len() > 0 && bad == nil
 }
 
-// append takes arguments as text, or as the object that some servers send.
-func (c *partialCall) append(raw json.RawMessage) {
-	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
-		return
-	}
+// append takes arguments as text, or as the object that some servers send, and tells
+// how many bytes they were.
+func (c *partialCall) append(raw json.RawMessage) int {
+	before := c.arguments.Len()
 	var s string
-	if raw[0] == '"' && json.Unmarshal(raw, &s) == nil {
+	switch {
+	case len(raw) == 0, bytes.Equal(raw, []byte("null")):
+	case raw[0] == '"' && json.Unmarshal(raw, &s) == nil:
 		c.arguments.WriteString(s)
-		return
+	default:
+		c.arguments.Write(raw)
 	}
-	c.arguments.Write(raw)
+	return c.arguments.Len() - before
+}
+
+// bounded is errReplyTooLong once more has come than a reply may have.
+func (a *accumulator) bounded() error {
+	if a.bytes() > maxReply || len(a.calls) > maxCalls {
+		return errReplyTooLong
+	}
+	return nil
 }
 
 func (a *accumulator) bytes() int {
-	n := a.text.Len() + a.reasoning.Len() + a.refusal.Len()
-	for _, c := range a.calls {
-		n += c.arguments.Len() + len(c.name)
-	}
-	return n
+	return a.text.Len() + a.reasoning.Len() + a.refusal.Len() + a.kept
 }
 
 // reply is what has come together. Calls that must not be executed carry the
@@ -288,10 +257,7 @@ func (a *accumulator) reply() (r Reply, cut bool) {
 // spent is the reported usage, or an estimate from the bytes that went both ways.
 func (a *accumulator) spent(sent int) Usage {
 	if u := a.usage; u != nil {
-		return Usage{
-			Prompt: u.Prompt, Cached: min(u.PromptDetails.Cached, u.Prompt),
-			Completion: u.Completion, Reasoning: min(u.CompletionDetails.Reasoning, u.Completion),
-		}
+		return Usage{Prompt: u.Prompt, Cached: u.Cached, Completion: u.Completion, Reasoning: u.Reasoning}
 	}
 	return Usage{Prompt: int64(sent / 3), Completion: int64(a.bytes() / 3), Estimated: true}
 }

@@ -9,11 +9,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/ssestream"
 )
 
 const (
@@ -131,7 +129,7 @@ func (c *Chat) trouble(ctx context.Context, seen *capture, err error, silent tim
 		e = classify(answer{status: seen.status, header: seen.header, body: seen.body, hide: c.opts.Key.Redact}, c.opts.Now())
 	case errors.Is(err, errReplyTooLong): // again would cost the same again
 		e.Class, e.Message = Endless, err.Error()
-	case errors.Is(err, errBadPiece):
+	case errors.Is(err, errBadPiece), errors.Is(err, errBadShape):
 		e.Class, e.Message = Truncated, err.Error()
 	default:
 		e.Message = networkWords(err)
@@ -207,6 +205,9 @@ type reading struct {
 // errBadPiece is a piece of a reply that is not JSON: mostly, the rest of it is missing.
 var errBadPiece = errors.New("a piece of the reply is not valid JSON")
 
+// errBadShape is a piece of a reply that is JSON of another kind: something else answers there.
+var errBadShape = errors.New("a piece of the reply is no JSON object")
+
 // read tells by the first byte what comes: servers mislabel both forms.
 func (in *reading) read(body io.Reader) error {
 	r := bufio.NewReader(body)
@@ -225,8 +226,13 @@ func (in *reading) read(body io.Reader) error {
 	return in.stream(r)
 }
 
-// peekText skips white space.
+// peekText skips white space and the mark that some editors and servers begin with.
 func peekText(r *bufio.Reader) (byte, error) {
+	if mark, err := r.Peek(3); err == nil && string(mark) == "\uFEFF" {
+		if _, err := r.Discard(len(mark)); err != nil {
+			return 0, err
+		}
+	}
 	for {
 		b, err := r.ReadByte()
 		if err != nil {
@@ -250,17 +256,23 @@ func (in *reading) document(r io.Reader) error {
 	return err
 }
 
-// stream reads events. The blank line is for servers that leave out the last
-// one, whose last event the decoder would drop.
-func (in *reading) stream(r io.Reader) error {
-	body := io.NopCloser(io.MultiReader(r, strings.NewReader("\n\n")))
-	events := ssestream.NewDecoder(&http.Response{Body: body})
-	for events.Next() {
-		data := bytes.TrimSpace(events.Event().Data)
+// stream reads events to the end of the reply.
+func (in *reading) stream(r *bufio.Reader) error {
+	events, buf := events{in: r}, []byte(nil)
+	for {
+		e, err := events.next(buf)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		buf = e.data
+		data := bytes.TrimSpace(e.data)
 		if bytes.HasPrefix(data, []byte("[DONE]")) {
 			return nil
 		}
-		if events.Event().Type == "error" {
+		if e.kind == "error" {
 			return &complaintError{body: bytes.Clone(data)}
 		}
 		progress, err := in.take(data)
@@ -274,7 +286,6 @@ func (in *reading) stream(r io.Reader) error {
 			in.dog.fed()
 		}
 	}
-	return events.Err()
 }
 
 // fedReader feeds the watchdog with every byte of a document.

@@ -207,6 +207,10 @@ func (n *completion) try(ctx context.Context) (r Reply, cut bool, err error) {
 func (n *completion) noTurn() *Error {
 	e := &Error{Class: Rate, URL: n.chat.url, RetryAfter: n.chat.opts.Patience}
 	e.Message = fmt.Sprintf("no turn within %s", n.chat.opts.Patience)
+	if shut := n.chat.limiter(n.request.Model).shut(); shut > n.left() {
+		e.RetryAfter = shut
+		e.Message = fmt.Sprintf("it asked for a pause that lasts %s more; no turn within %s", shut.Round(time.Second), n.chat.opts.Patience)
+	}
 	if n.last != nil {
 		e.Status, e.Message = n.last.Status, fmt.Sprintf("%s; no turn within %s", n.last.Message, n.chat.opts.Patience)
 	}

@@ -73,6 +73,8 @@ func classOfStatus(status int, c complaint) Class {
 			return Filtered
 		}
 		return Auth
+	case status >= 300 && status < 400: // the key follows nobody to another address
+		return Missing
 	case status == http.StatusNotFound, status == http.StatusGone, status == http.StatusMethodNotAllowed, status == http.StatusNotImplemented:
 		return Missing
 	case status == http.StatusTooManyRequests:
@@ -81,7 +83,7 @@ func classOfStatus(status int, c complaint) Class {
 		return Auth
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status >= 500:
 		return Overload
-	case status >= 300:
+	case status >= 400:
 		return Invalid
 	}
 	return Overload // an error, or no reply at all, under a 200: what stands behind the server failed

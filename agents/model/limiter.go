@@ -215,6 +215,13 @@ func (l *limiter) praise(p permit) {
 	}
 }
 
+// shut is for how long the gate stays closed.
+func (l *limiter) shut() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gate.Sub(l.now())
+}
+
 // complain closes the gate. The complaints of one burst count once.
 func (l *limiter) complain(p permit, after time.Duration) {
 	now := l.now()

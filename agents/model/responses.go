@@ -87,57 +87,47 @@ func (c *Chat) encodeResponses(r Request) ([]byte, error) {
 
 // responsesEvent is one event of a stream, or, without a type, a whole response.
 type responsesEvent struct {
-	Type     string             `json:"type"`
-	Index    *int               `json:"output_index"`
-	Delta    looseText          `json:"delta"`
-	Item     *responsesItem     `json:"item"`
-	Response *responsesDocument `json:"response"`
-	Error    json.RawMessage    `json:"error"`
+	Type     looseText                 `json:"type"`
+	Index    looseIndex                `json:"output_index"`
+	Delta    looseText                 `json:"delta"`
+	Item     loose[*responsesItem]     `json:"item"`
+	Response loose[*responsesDocument] `json:"response"`
+	Error    json.RawMessage           `json:"error"`
 }
 
 type responsesDocument struct {
-	Object     string            `json:"object"`
-	Status     string            `json:"status"`
-	Model      string            `json:"model"`
-	Output     []json.RawMessage `json:"output"`
-	Error      json.RawMessage   `json:"error"`
-	Incomplete *struct {
-		Reason string `json:"reason"`
-	} `json:"incomplete_details"`
-	Usage *struct {
-		In        int64 `json:"input_tokens"`
-		Out       int64 `json:"output_tokens"`
-		InDetails struct {
-			Cached int64 `json:"cached_tokens"`
-		} `json:"input_tokens_details"`
-		OutDetails struct {
-			Reasoning int64 `json:"reasoning_tokens"`
-		} `json:"output_tokens_details"`
-	} `json:"usage"`
+	Object     looseText             `json:"object"`
+	Status     looseText             `json:"status"`
+	Model      looseText             `json:"model"`
+	Output     list[json.RawMessage] `json:"output"`
+	Error      json.RawMessage       `json:"error"`
+	Incomplete loose[struct {
+		Reason looseText `json:"reason"`
+	}] `json:"incomplete_details"`
+	Usage json.RawMessage `json:"usage"`
 }
 
 type responsesItem struct {
-	Type      string `json:"type"`
-	CallID    string `json:"call_id"`
-	ID        string `json:"id"`
-	Name      string `json:"name"`
-	Arguments string `json:"arguments"`
-	Content   []struct {
-		Type    string `json:"type"`
-		Text    string `json:"text"`
-		Refusal string `json:"refusal"`
-	} `json:"content"`
-	Summary []struct {
-		Text string `json:"text"`
-	} `json:"summary"`
+	Type      looseText           `json:"type"`
+	CallID    looseText           `json:"call_id"`
+	ID        looseText           `json:"id"`
+	Name      looseText           `json:"name"`
+	Arguments json.RawMessage     `json:"arguments"`
+	Content   list[responsesPart] `json:"content"`
+	Summary   list[responsesPart] `json:"summary"`
+}
+
+type responsesPart struct {
+	Text    looseText `json:"text"`
+	Refusal looseText `json:"refusal"`
 }
 
 // event takes one event of a Responses stream, or a whole response. As with add,
 // it tells whether that was progress.
 func (a *accumulator) event(data []byte) (progress bool, err error) {
 	var e responsesEvent
-	if err := json.Unmarshal(data, &e); err != nil {
-		return false, fmt.Errorf("%w: %w", errBadPiece, err)
+	if err := unpack(data, &e); err != nil {
+		return false, err
 	}
 	if a.size += len(data); a.size > 64*maxReply {
 		return false, errReplyTooLong
@@ -148,9 +138,9 @@ func (a *accumulator) event(data []byte) (progress bool, err error) {
 	case "error":
 		err = a.failure(data, e.Error)
 	case "response.failed":
-		err = a.failed(data, e.Response)
+		err = a.failed(data, e.Response.value)
 	case "response.completed", "response.incomplete":
-		err = a.completed(data, e.Response)
+		err = a.completed(data, e.Response.value)
 	case "response.output_text.delta":
 		a.text.WriteString(string(e.Delta))
 	case "response.refusal.delta":
@@ -158,19 +148,20 @@ func (a *accumulator) event(data []byte) (progress bool, err error) {
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 		a.reasoning.WriteString(string(e.Delta))
 	case "response.output_item.added":
-		if e.Item != nil && e.Item.Type == "function_call" {
-			a.started(e.Index, e.Item)
+		if item := e.Item.value; item != nil && item.Type == "function_call" {
+			a.started(e.Index, item)
 		}
 	case "response.function_call_arguments.delta":
 		if call := a.byIndex(e.Index); call != nil {
 			call.arguments.WriteString(string(e.Delta))
+			a.kept += len(e.Delta)
 		}
 	case "response.output_item.done":
 		a.itemDone(data, e)
 	default: // created, in_progress and whatever comes new: alive, and nothing more
 	}
-	if err == nil && a.bytes() > maxReply {
-		err = errReplyTooLong
+	if err == nil {
+		err = a.bounded()
 	}
 	return err == nil, err
 }
@@ -178,8 +169,8 @@ func (a *accumulator) event(data []byte) (progress bool, err error) {
 // document takes a whole response that was not streamed.
 func (a *accumulator) document(data []byte, e responsesEvent) error {
 	var doc responsesDocument
-	if err := json.Unmarshal(data, &doc); err != nil {
-		return fmt.Errorf("%w: %w", errBadPiece, err)
+	if err := unpack(data, &doc); err != nil {
+		return err
 	}
 	if doc.Object != "response" && present(e.Error) {
 		return &complaintError{body: bytes.Clone(data)}
@@ -210,21 +201,20 @@ func (a *accumulator) completed(data []byte, doc *responsesDocument) error {
 		return fmt.Errorf("%w: the end of the response has no response", errBadPiece)
 	}
 	if doc.Model != "" {
-		a.model = doc.Model
+		a.model = string(doc.Model)
 	}
-	if u := doc.Usage; u != nil && u.In+u.Out > 0 {
-		a.usage = &wireUsage{Prompt: u.In, Completion: u.Out}
-		a.usage.PromptDetails.Cached, a.usage.CompletionDetails.Reasoning = u.InDetails.Cached, u.OutDetails.Reasoning
+	if u := parseUsage(doc.Usage); u != nil {
+		a.usage = u
 	}
 	if a.bytes() == 0 && len(a.items) == 0 {
 		for _, raw := range doc.Output {
-			a.whole(raw, nil)
+			a.whole(raw, looseIndex{})
 		}
 	}
 	switch {
 	case doc.Status == "failed":
 		return a.failed(data, doc)
-	case doc.Status == "incomplete" && doc.Incomplete != nil && doc.Incomplete.Reason == "content_filter":
+	case doc.Status == "incomplete" && doc.Incomplete.value.Reason == "content_filter":
 		a.finish = "content_filter"
 	case doc.Status == "incomplete":
 		a.finish = "length"
@@ -238,19 +228,20 @@ func (a *accumulator) itemDone(data []byte, e responsesEvent) {
 	var raw struct {
 		Item json.RawMessage `json:"item"`
 	}
-	if e.Item == nil || json.Unmarshal(data, &raw) != nil {
+	item := e.Item.value
+	if item == nil || json.Unmarshal(data, &raw) != nil {
 		return
 	}
-	switch e.Item.Type {
+	switch item.Type {
 	case "reasoning":
-		a.items = append(a.items, bytes.Clone(raw.Item))
+		a.item(raw.Item)
 	case "function_call":
 		call := a.byIndex(e.Index)
 		if call == nil {
-			call = a.started(e.Index, e.Item)
+			call = a.started(e.Index, item)
 		}
 		if call.arguments.Len() == 0 {
-			call.arguments.WriteString(e.Item.Arguments)
+			a.kept += call.append(item.Arguments)
 		}
 	case "message":
 		if a.text.Len() == 0 && a.refusal.Len() == 0 {
@@ -260,43 +251,44 @@ func (a *accumulator) itemDone(data []byte, e responsesEvent) {
 }
 
 // whole takes an item that no deltas brought.
-func (a *accumulator) whole(raw json.RawMessage, index *int) {
+func (a *accumulator) whole(raw json.RawMessage, index looseIndex) {
 	var item responsesItem
 	if json.Unmarshal(raw, &item) != nil {
 		return // nothing of ours: the next one may be
 	}
 	switch item.Type {
 	case "reasoning":
-		a.items = append(a.items, bytes.Clone(raw))
+		a.item(raw)
 		for _, s := range item.Summary {
-			a.reasoning.WriteString(s.Text)
+			a.reasoning.WriteString(string(s.Text))
 		}
 	case "function_call":
-		a.started(index, &item).arguments.WriteString(item.Arguments)
+		a.kept += a.started(index, &item).append(item.Arguments)
 	case "message":
 		for _, part := range item.Content {
-			a.text.WriteString(part.Text)
-			a.refusal.WriteString(part.Refusal)
+			a.text.WriteString(string(part.Text))
+			a.refusal.WriteString(string(part.Refusal))
 		}
 	}
+}
+
+// item keeps what has to be sent back as it came.
+func (a *accumulator) item(raw json.RawMessage) {
+	a.items = append(a.items, bytes.Clone(raw))
+	a.kept += len(raw)
 }
 
 // started begins a call.
-func (a *accumulator) started(index *int, item *responsesItem) *partialCall {
-	call := &partialCall{index: -1, id: item.CallID, name: item.Name}
+func (a *accumulator) started(index looseIndex, item *responsesItem) *partialCall {
+	call := &partialCall{index: index.or(-1), id: string(item.CallID), name: string(item.Name)}
 	if call.id == "" {
-		call.id = item.ID
-	}
-	if index != nil {
-		call.index = *index
+		call.id = string(item.ID)
 	}
 	a.calls = append(a.calls, call)
+	a.kept += len(call.id) + len(call.name)
 	return call
 }
 
-func (a *accumulator) byIndex(index *int) *partialCall {
-	if index == nil {
-		return a.last(func(*partialCall) bool { return true })
-	}
-	return a.last(func(c *partialCall) bool { return c.index == *index })
+func (a *accumulator) byIndex(index looseIndex) *partialCall {
+	return a.last(func(c *partialCall) bool { return !index.known || c.index == index.n })
 }

@@ -212,7 +212,7 @@ func TestPeculiarRefusals(t *testing.T) {
 		"body too large":              {answer(413, "text/plain", "too large"), model.Context, "too large"},
 		"timeout":                     {answer(408, js, `{}`), model.Overload, ""},
 		"nothing at all":              {answer(200, js, ``), model.Truncated, "finish_reason"},
-		"redirect":                    {http.RedirectHandler("https://elsewhere.test/v1", http.StatusMovedPermanently).ServeHTTP, model.Invalid, "https://elsewhere.test/v1"},
+		"redirect":                    {http.RedirectHandler("https://elsewhere.test/v1", http.StatusMovedPermanently).ServeHTTP, model.Missing, "https://elsewhere.test/v1"},
 		"refusal":                     {answer(200, js, `{"choices":[{"finish_reason":"stop","message":{"content":null,"refusal":"no can do"}}]}`), model.Filtered, "no can do"},
 		"refusal in a stream":         {sse(`{"choices":[{"delta":{"refusal":"no "}}]}`, `{"choices":[{"delta":{"refusal":"can do"},"finish_reason":"stop"}]}`, done), model.Filtered, "no can do"},
 		"error event":                 {answer(200, "text/event-stream", "event: error\ndata: {\"message\":\"boom\",\"code\":503}\n\n"), model.Overload, "boom"},
