@@ -46,6 +46,9 @@ func (l *Lander) candidate(ctx context.Context, e Merge) (Event, error) {
 	case *Merged:
 		ev.Entry = w.Entry
 		return *ev, nil
+	case *Stands:
+		ev.Entry = w.Entry
+		return *ev, nil
 	}
 	return nil, fmt.Errorf("merge %s: no outcome", w.Entry)
 }
@@ -57,7 +60,7 @@ func (l *Lander) stumble(ctx context.Context, entry string, err error) Event {
 	return Stumbled{Entry: entry}
 }
 
-// finding is *Found or *Merged.
+// finding is *Found, *Merged or *Stands.
 type finding any
 
 func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding, error) {
@@ -79,6 +82,10 @@ func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding
 			f.With = cmp.Or(f.With, string(w.Head)) // the head itself is on main
 		}
 		return f, err
+	}
+	below := l.below(change)
+	if first := l.state.ahead(below); len(first) > 0 {
+		return &Stands{On: first}, nil
 	}
 	held, found, err := l.fence(w.Entry, change.Trailers(), tip)
 	if err != nil || found != nil {
@@ -115,7 +122,7 @@ func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding
 		}
 		l.known.Plan(out.Commits...)
 	}
-	m := &Merged{Tip: out.Tip, Base: change.Base, Method: out.Method, Task: held.task, Note: out.Note, Areas: areasOf(paths), Below: l.below(change), Policy: slices.ContainsFunc(paths, ofPolicy)}
+	m := &Merged{Tip: out.Tip, Base: change.Base, Method: out.Method, Task: held.task, Note: out.Note, Areas: areasOf(paths), Below: below, Policy: slices.ContainsFunc(paths, ofPolicy)}
 	if len(paths) <= maxHot {
 		m.Paths = paths
 	}
@@ -125,17 +132,6 @@ func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding
 // maxHot is how many paths a change may touch and still keep others that touch one
 // of them from being built beside it.
 const maxHot = 50
-
-// below lists the entries whose heads a change contains and that wait too.
-func (l *Lander) below(change merge.Change) []string {
-	var entries []string
-	for _, c := range change.Commits {
-		if entry, waits := l.heads[c.Hash]; waits && c.Hash != change.Head {
-			entries = append(entries, entry)
-		}
-	}
-	return entries
-}
 
 // failed is the newest decision that a head failed its checks, unless it landed since.
 func (l *Lander) failed(head git.Hash) (journal.Decision, bool) {

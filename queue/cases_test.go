@@ -309,3 +309,52 @@ func TestLanesAreServedFairly(t *testing.T) {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
 }
+
+// A clock of whole seconds, a slow clock and a priority say nothing of which change
+// stands on which: each of a stack lands as itself, what is below first.
+func TestStackLandsInItsOwnOrderWhateverClocksSay(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"rebase", "squash", "merge"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]string{".greenward.yml": "checks: none\nqueue: {method: " + method + "}\n"})
+			base := w.git("rev-parse", "main")
+			when := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+			at := func(from git.Hash, subject, file string, when time.Time) git.Hash {
+				t.Helper()
+				tree, err := w.hub.TreeOf(w.change(string(from), subject, map[string]string{file: subject + "\n"}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				who := git.Identity{Name: "t", Email: "t@example.com", When: when}
+				h, err := w.hub.WriteCommit(git.CommitInput{Tree: tree, Parents: []git.Hash{from}, Author: who, Committer: who, Message: subject})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return h
+			}
+			low := at(git.Hash(base), "low", "x", when)
+			mid := at(low, "mid", "y", when)
+			between := at(mid, "between", "z", when)
+			top := at(between, "top\n\nPriority: 0", "v", when.Add(-time.Hour))
+			for name, h := range map[string]git.Hash{"d-low": low, "c-mid": mid, "b-other": at(git.Hash(base), "other", "w", when), "a-top": top} {
+				w.git("update-ref", "refs/heads/queue/"+name, string(h))
+			}
+			got := w.land()
+			w.wantLanded(got, "d-low landed", "c-mid landed", "a-top landed", "b-other landed")
+			for _, d := range got {
+				c, err := w.hub.Commit(*d.Landed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if entry, _ := c.Trailers().Get("Change"); entry != d.Entry || d.With != nil {
+					t.Errorf("%s landed as a commit of %q, with %v", d.Entry, entry, d.With)
+				}
+			}
+			report, err := Audit(t.Context(), w.hub, "", "")
+			if err != nil || len(report.Mismatches) > 0 {
+				t.Errorf("audit: %+v, %v", report, err)
+			}
+		})
+	}
+}

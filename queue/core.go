@@ -2,7 +2,6 @@ package queue
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -161,7 +160,7 @@ func (Raced) event()    {}
 type Effect interface{ effect() }
 
 type (
-	// Merge makes the commits of an entry on a tip; answered by Merged or Found.
+	// Merge makes the commits of an entry on a tip; answered by Merged, Found or Stands.
 	Merge struct {
 		Waiting Waiting
 		Tip     git.Hash
@@ -226,6 +225,8 @@ func (s State) Step(e Event, now time.Time) (State, []Effect) {
 			return s, nil
 		}
 		return s.putOff(*s.current, now).next(now)
+	case Stands:
+		return s.behind(e).next(now)
 	case Idle:
 		s.busy = ""
 		return s, []Effect{WakeAt{now.Add(idleWait)}}
@@ -419,26 +420,4 @@ func (s State) decision(state string, w Waiting, now time.Time) journal.Decision
 	return journal.Decision{
 		Entry: w.Entry, Head: w.Head, State: state, At: now, Lane: w.Lane, Onto: &onto,
 	}
-}
-
-// subject says in one line what decisions a log commit holds.
-func subject(decisions []journal.Decision) string {
-	count := map[string]int{}
-	var order []string
-	for _, d := range decisions {
-		if count[d.State]++; count[d.State] == 1 {
-			order = append(order, d.State)
-		}
-	}
-	text := ""
-	for _, state := range order {
-		if text != "" {
-			text += ", "
-		}
-		text += fmt.Sprintf("%s %d", state, count[state])
-	}
-	if len(decisions) == 1 {
-		text = decisions[0].State + " " + decisions[0].Entry
-	}
-	return text
 }

@@ -107,3 +107,25 @@ func (l *Lander) move(ctx context.Context, e Record, log git.RefUpdate) (bool, e
 	l.owing.Add(1)
 	return true, nil
 }
+
+// subject says in one line what decisions a log commit holds.
+func subject(decisions []journal.Decision) string {
+	count := map[string]int{}
+	var order []string
+	for _, d := range decisions {
+		if count[d.State]++; count[d.State] == 1 {
+			order = append(order, d.State)
+		}
+	}
+	text := ""
+	for _, state := range order {
+		if text != "" {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s %d", state, count[state])
+	}
+	if len(decisions) == 1 {
+		text = decisions[0].State + " " + decisions[0].Entry
+	}
+	return text
+}
