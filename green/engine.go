@@ -69,7 +69,9 @@ type Engine struct {
 	Main   git.Ref          // zero: refs/heads/main
 	// Refused is why nothing can be pushed to the remote now; nil result, or nil: it can.
 	Refused func() *string
-	Green   git.Ref // zero: what the policy at main's tip names
+	// Rewritten is why main is not the one that was seen upstream; nil result, or nil: it is.
+	Rewritten func() *string
+	Green     git.Ref // zero: what the policy at main's tip names
 }
 
 // Result is the outcome of one cycle; it marshals to what `green snapshot` prints.

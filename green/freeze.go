@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"greenward/green/culprit"
@@ -140,6 +141,12 @@ func (e *Engine) freeze(ctx context.Context) (*cycle, error) {
 	if w.controls.Hold != nil {
 		c.frozen.Held = *w.controls.Hold
 		return c, nil
+	}
+	if e.Rewritten != nil {
+		if why := e.Rewritten(); why != nil {
+			c.frozen.Moved = strings.TrimPrefix(*why, ReasonHistory+": ")
+			return c, nil
+		}
 	}
 	if e.Refused != nil {
 		if why := e.Refused(); why != nil { // green stays at its last pushable promotion

@@ -291,6 +291,7 @@ type pass struct {
 	log     git.Hash
 	frozen  *string
 	held    *string
+	lost    *string // why main is not the one that the log speaks of
 	policy  config.Config
 	claims  map[string]claim // by entry
 	decided []journal.Decision

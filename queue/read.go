@@ -50,6 +50,7 @@ func (l *Lander) read(ctx context.Context) (Read, error) {
 	if l.Held != nil {
 		p.held = l.Held()
 	}
+	p.held = cmp.Or(p.held, p.lost)
 	p.log = l.log.Tip()
 	if err := l.ready(); err != nil {
 		return Read{}, err

@@ -33,8 +33,8 @@ func (l *Lander) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if at := l.position(); !at.IsZero() {
-		if _, err := l.Hub.Commit(at); errors.Is(err, git.ErrNotFound) {
+	if at := l.position(); !at.commit.IsZero() {
+		if _, err := l.Hub.Commit(at.commit); errors.Is(err, git.ErrNotFound) {
 			return nil // no landing of this hub: upstream's main was set back, and the exchange holds
 		}
 	}
@@ -257,21 +257,33 @@ func (l *Lander) endedClaim(d journal.Decision) (*git.RefUpdate, error) {
 	return &git.RefUpdate{Ref: ref, Old: held}, nil
 }
 
-// adopt logs what main has since the newest decision and the log does not know.
+// adopt logs what main has since the newest decision and the log does not know. A main
+// that lacks what the log accounts for is taken up only when a person said so.
 func (l *Lander) adopt(ctx context.Context, main git.Hash) error {
-	from := l.position()
-	if from.IsZero() {
+	at := l.position()
+	if at.commit.IsZero() {
 		var err error
-		if from, err = l.beforeOurs(main); err != nil {
+		if at.commit, err = l.beforeOurs(main); err != nil {
 			return err
 		}
 	}
+	from := at.commit
 	if from == main || from.IsZero() {
 		return nil
 	}
-	list, err := l.Hub.RevList(ctx, []git.Hash{main}, []git.Hash{from}, "--first-parent", "--reverse")
+	list, rewritten, err := l.gained(ctx, main, from)
 	if err != nil {
-		return fmt.Errorf("list what main has gained: %w", err)
+		return err
+	}
+	var gone []any
+	var updates []git.RefUpdate
+	if rewritten {
+		if l.pass.lost, err = l.holds(ctx, main, at); err != nil || l.pass.lost != nil {
+			return err
+		}
+		if gone, updates, err = l.letGo(ctx, main, from); err != nil {
+			return err
+		}
 	}
 	lines, err := l.adoptions(list, from)
 	if err != nil {
@@ -281,12 +293,12 @@ func (l *Lander) adopt(ctx context.Context, main git.Hash) error {
 		detail := "main was set back or rewritten by hand"
 		lines = []any{l.adopted(main, from, detail)}
 	}
-	log, err := l.append(ctx, "adopted "+main.Short(), lines)
+	log, err := l.append(ctx, "adopted "+main.Short(), append(gone, lines...))
 	if err != nil {
 		return err
 	}
 	l.at("adopt before")
-	err = l.transact(ctx, []git.RefUpdate{log, {Ref: l.main(), New: main, Old: main}})
+	err = l.transact(ctx, append([]git.RefUpdate{log, {Ref: l.main(), New: main, Old: main}}, updates...))
 	l.at("adopt after")
 	if _, lost := errors.AsType[*git.RaceError](err); lost {
 		l.pass.raced = true
@@ -298,20 +310,26 @@ func (l *Lander) adopt(ctx context.Context, main git.Hash) error {
 	return l.log.Refresh()
 }
 
-// position is the main commit that the log has accounted for.
-func (l *Lander) position() git.Hash {
+// place is a main commit that the log has accounted for, and when.
+type place struct {
+	commit git.Hash
+	when   time.Time
+}
+
+// position is the newest place of the log.
+func (l *Lander) position() place {
 	for _, d := range slices.Backward(l.log.All()) {
 		switch {
 		case d.Landed != nil && d.Onto == nil: // another hub landed it: it says nothing of main
 		case d.Landed != nil:
 			if newest, _ := l.log.Find(d.Entry); newest.State != journal.Requeued {
-				return *d.Landed
+				return place{*d.Landed, d.At}
 			}
 		case d.Onto != nil:
-			return *d.Onto
+			return place{*d.Onto, d.At}
 		}
 	}
-	return ""
+	return place{}
 }
 
 // beforeOurs is where main stood before the commits of the queue's own hand at

@@ -276,6 +276,11 @@ func (l *Lander) List(ctx context.Context) (Listing, error) {
 	if l.Held != nil {
 		out.Held = l.Held()
 	}
+	if out.Held == nil {
+		if out.Held, err = reader.lostForGood(ctx); err != nil {
+			return out, err
+		}
+	}
 	out.Entries = make([]Listed, 0, len(waiting))
 	for _, w := range waiting {
 		if w.Landed {

@@ -100,6 +100,7 @@ func TestAwait(t *testing.T) {
 	}
 	// Pushed again, the same entry is undecided until it is judged again.
 	w.git("update-ref", "refs/heads/main", base)
+	w.order(journal.Order{Verb: journal.VerbThaw, Arg: base})
 	w.submit("two", two.Head)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()

@@ -13,6 +13,7 @@ import (
 
 	"greenward/internal/git"
 	"greenward/internal/journal"
+	"greenward/queue"
 )
 
 // holds are the reasons for which the queue must wait. They are kept beside the
@@ -109,7 +110,7 @@ func (x *Exchange) Held() *string {
 	case err != nil:
 		return new(err.Error()) // what cannot be told is not safe to land on
 	case h.Rewound != nil:
-		return new(fmt.Sprintf("upstream's %s was set back from %s to %s by somebody: push %s there again to undo that, or order greenward queue thaw to go on from here, which brings back what was taken out",
+		return new(fmt.Sprintf(queue.HeldHistory+"upstream's %s was set back from %s to %s by somebody: push %s there again to undo that, or order greenward queue thaw to go on from here, which brings back what was taken out",
 			x.Main.Short(), h.Rewound.From.Short(), h.Rewound.To.Short(), h.Rewound.From.Short()))
 	case h.Refused != "":
 		return &h.Refused
@@ -117,6 +118,15 @@ func (x *Exchange) Held() *string {
 		return &h.Conflict
 	}
 	return nil
+}
+
+// Rewritten is why the queue must wait where the reason is that upstream's main was set
+// back or rewritten, which holds green, too; nil: it was not.
+func (x *Exchange) Rewritten() *string {
+	if h, err := x.holds(); err != nil || h.Rewound == nil {
+		return nil // what cannot be read is said by GreenHeld
+	}
+	return x.Held()
 }
 
 // GreenHeld is why green must wait; nil: it need not.

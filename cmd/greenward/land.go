@@ -238,7 +238,9 @@ func (a *app) land(ctx context.Context, each bool) error {
 	if _, refused := errors.AsType[*git.PushError](err); err != nil && !refused {
 		return err
 	}
-	landing.Held = e.exchange.Held()
+	if held := e.exchange.Held(); held != nil || landing.Held == nil || !strings.HasPrefix(*landing.Held, queue.HeldHistory) {
+		landing.Held = held // as it is after the push
+	}
 	a.sayPull(skipped)
 	if err := a.print(landing, func(w io.Writer) { showLanding(w, landing) }); err != nil {
 		return err
@@ -382,8 +384,12 @@ func (a *app) order(ctx context.Context, verb, arg, reason string) error {
 		return err
 	}
 	said := arg
-	if verb == journal.VerbThaw && p.hub.HasRemote() {
-		on, err := p.hub.Tip(git.Track(p.main))
+	if verb == journal.VerbThaw { // what was set back or rewritten by then is so with a person's consent
+		seen := p.main
+		if p.hub.HasRemote() {
+			seen = git.Track(p.main)
+		}
+		on, err := p.hub.Tip(seen)
 		if err != nil {
 			return err
 		}
