@@ -192,7 +192,7 @@ func (a *assignment) submit(ctx context.Context, head git.Hash) (journal.Decisio
 	}
 	entry := git.EntryID(name, head)
 	zerolog.Ctx(ctx).Info().Str("change", entry).Str("commit", string(head)).Msg("change submitted")
-	if err := a.Transcript.Add(Event{Kind: EventNote, Task: a.task.ID, Text: "submitted " + entry}); err != nil {
+	if err := a.Transcript.Add(Event{Kind: EventNote, Task: a.task.ID, Text: "submitted " + entry, Tree: a.tree}); err != nil {
 		return journal.Decision{}, err
 	}
 	decision, err := a.Landings.Await(ctx, entry)

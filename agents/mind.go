@@ -48,7 +48,7 @@ func (m *ModelMind) Begin(_ context.Context, job Job) (Session, error) {
 	if job.Prior != nil {
 		return s, s.loop.resume(job.Prior)
 	}
-	return s, job.Transcript.Add(Event{Kind: EventStart, Role: m.role(), Task: job.Task.ID, Claim: job.Claim, Prompt: system.Hash, Model: m.Model})
+	return s, job.Transcript.Add(Event{Kind: EventStart, Role: m.role(), Task: job.Task.ID, Claim: job.Claim, Prompt: system.Hash, Base: job.Workspace.Base, Model: m.Model})
 }
 
 // words is the text of a role, in the repository's own words as they are at base:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -170,34 +169,5 @@ func TestA55TranscriptIsRedacted(t *testing.T) {
 		if strings.Contains(string(data), secret) {
 			t.Errorf("%q stands in\n%s", secret, data)
 		}
-	}
-}
-
-// TestTranscriptsReplayAsAModel: the replies of a transcript, given again in
-// order, make the same change.
-func TestTranscriptsReplayAsAModel(t *testing.T) {
-	work := steps(use("write", args{"path": "a.txt", "content": "a\n"}), use("shell", args{"command": "cat a.txt | tr a b >b.txt"}), done("Both"))
-	trees := []string{}
-	var events []Event
-	for _, client := range []model.Client{work, nil} {
-		w := newWorld(t, nil)
-		task := w.addTask(Task{ID: "run/a"})
-		if client == nil {
-			client = Recorded(slices.Values(events))
-		}
-		ending := w.do(w.worker(modelMind(client, w.now)), task)
-		if ending.Outcome != Done || ending.Spent.Total() != 45 {
-			t.Fatalf("%+v", ending)
-		}
-		trees = append(trees, w.git("rev-parse", "main^{tree}"))
-		for e, err := range ReadTranscript(TranscriptPath(w.hub.State(), "run", "worker-1")) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			events = append(events, e)
-		}
-	}
-	if trees[0] != trees[1] {
-		t.Errorf("trees %v", trees)
 	}
 }

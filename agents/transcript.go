@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"greenward/agents/model"
+	"greenward/internal/git"
 )
 
 // Kinds of transcript events.
@@ -40,6 +41,8 @@ type Event struct {
 	Task    string          `json:"task,omitempty"`
 	Claim   string          `json:"claim,omitempty"`  // under which a worker works, in a start
 	Prompt  string          `json:"prompt,omitempty"` // hash of the system prompt's text
+	Base    git.Hash        `json:"base,omitempty"`   // the commit of main that a worker began on, in a start
+	Tree    git.Hash        `json:"tree,omitempty"`   // the files that were submitted, in a note
 	Model   string          `json:"model,omitempty"`
 	Message *model.Message  `json:"message,omitempty"`
 	Tool    string          `json:"tool,omitempty"`

@@ -221,6 +221,9 @@ func TestA01CrowdKilled(t *testing.T) {
 	}
 	second := c.begin()
 	c.until(second, "rescue", func() (int, int) { return len(c.written()), crowd })
+	c.until(second, "hand-offs of all", func() (int, int) {
+		return min(crowd, len(strings.Fields(gittest.Git(t, c.hub, "log", "main", "--format=%(trailers:key=Handoff,valueonly)")))), crowd
+	})
 	<-second.ended
 	c.once()
 	left := c.stock(first.Pid(), second.Pid())

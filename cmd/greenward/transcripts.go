@@ -48,16 +48,20 @@ func transcriptCommands() []command {
 			},
 		},
 		{
-			name: "replay", args: "AGENT", summary: "play an agent's transcript back, in full", example: "greenward replay worker-003\ngreenward replay planner --run build-a-parser-1a2b --since 2026-11-29T10:00:00Z",
+			name: "replay", args: "AGENT", mounts: true, summary: "play an agent's transcript back, in full; --again: run a worker's conversation once more", example: "greenward replay worker-003\ngreenward replay planner --run build-a-parser-1a2b --since 2026-11-29T10:00:00Z\ngreenward replay worker-003 --again --task build-a-parser-1a2b/lexer",
 			run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 				var o logOptions
 				o.register(fs)
 				fs.StringVar(&o.query.Run, "run", "", "of this `RUN` alone, where agents of several runs have one name")
+				anew := fs.Bool("again", false, "run the newest conversation of a worker (by --task, --until: an earlier one) again, to its first hand-off: the recorded replies of the model, its tools at work anew in a copy of the hub, which goes afterwards; say whether results and files are the same (exit 0), or where they part first (exit 1)")
 				return func(ctx context.Context, args []string) error {
 					if len(args) != 1 || args[0] == "" {
 						return usagef("replay: say which agent, such as worker-001; greenward log tells names")
 					}
 					o.query.Agent, o.whole = args[0], true
+					if *anew {
+						return a.rerun(ctx, o)
+					}
 					return a.log(ctx, o)
 				}
 			},

@@ -1,4 +1,4 @@
-package agents
+package again
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"iter"
 	"sync"
 
+	"greenward/agents"
 	"greenward/agents/model"
 )
 
@@ -16,14 +17,14 @@ var ErrRecordEnds = errors.New("the record has no further reply")
 // order, whatever it is asked. It lets a conversation be run once more without a
 // model: under another limit, or with other tools. It is safe for concurrent use,
 // and one caller's conversation at a time makes sense.
-func Recorded(events iter.Seq[Event]) model.Client {
+func Recorded(events iter.Seq[agents.Event]) model.Client {
 	r := &recorded{}
 	var said *model.Message
 	for e := range events {
 		switch {
-		case e.Kind == EventMessage && e.Message != nil && e.Message.Role == model.Assistant:
+		case e.Kind == agents.EventMessage && e.Message != nil && e.Message.Role == model.Assistant:
 			said = e.Message
-		case e.Kind == EventReply && said != nil:
+		case e.Kind == agents.EventReply && said != nil:
 			reply := model.Reply{Message: *said, Stop: model.Stop(e.Text), Model: e.Model, Took: e.Took, Tries: 1}
 			if e.Usage != nil {
 				reply.Usage = *e.Usage
