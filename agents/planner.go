@@ -348,7 +348,7 @@ func (p *Planner) dropPlan(ctx context.Context, state planState, d journal.Decis
 	if err != nil {
 		return Episode{}, err
 	}
-	why := strings.TrimSpace(fmt.Sprintf("%s %s %s", d.State, reason(d), strings.Join(d.Paths, ", ")))
+	why := strings.TrimSpace(fmt.Sprintf("%s %s %s", d.State, reason(d), git.OneLine(strings.Join(d.Paths, ", "))))
 	if d.Detail != nil {
 		why += ": " + git.OneLine(*d.Detail)
 	}

@@ -307,7 +307,7 @@ func (c *cycle) read(report verify.Report, ids []string) []Seen {
 		}
 		one := Seen{
 			ID: id, Verdict: o.Verdict, Passes: o.Passes, Fails: o.Fails, Hangs: o.Timeouts,
-			Runs: o.Runs, Cause: o.Cause, Why: o.Why, Again: o.Again && o.Fails > 0, Since: o.Since, Flake: o.Flake,
+			Runs: o.Runs, Cause: o.Cause, Why: o.Why, Again: o.Again && o.Fails > 0, Since: o.Since, Flake: o.Flake, Evidence: o.Evidence,
 		}
 		if o.Ran > 0 && o.Ran == o.Runs {
 			one.Fresh = freshly(Seen{}, one)

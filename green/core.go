@@ -45,6 +45,7 @@ const (
 type State struct {
 	In       Frozen
 	Verdict  verify.Verdict // of the snapshot itself
+	Evidence []string       // keys of the runs that it is computed from
 	Fixes    []Fix          // what the candidate has beyond the line
 	Idle     []git.Hash     // fixes that changed nothing at the snapshot
 	Stuck    []git.Hash     // culprits whose revert does not apply
@@ -198,7 +199,7 @@ func (s State) settle(failed, open []string) (State, []Effect) {
 		return s, []Effect{Judge{Cand: s.cand, Checks: unsettled, Again: true}}
 	}
 	if s.goal == goalSnapshot {
-		s.Verdict = verdictOf(s.all, s.seen)
+		s = s.ruled()
 		s = s.noteFlakes(failed)
 	}
 	if len(failed) > 0 && len(s.cand.Applied()) == 0 {
@@ -296,7 +297,7 @@ func (s State) noteFlakes(failed []string) State {
 
 // carry tries the repairs that green already holds before a new search.
 func (s State) carry() (State, []Effect) {
-	s.Verdict = verdictOf(s.all, s.seen)
+	s = s.ruled()
 	s.Fixes = s.In.Carry
 	return s.assess(goalCarried, s.head())
 }

@@ -280,7 +280,7 @@ func (c *cycle) do(ctx context.Context, s State, effect Effect) (Event, *Result,
 func (c *cycle) result(s State, action, detail string) Result {
 	r := Result{
 		Snapshot: c.main, Verdict: s.Verdict, Repair: RepairNone, Action: action,
-		Culprits: c.blame(s.Culprits), Runs: s.Runs, Alerts: slices.Clone(s.Alerts), Refused: slices.Clone(s.Refused),
+		Culprits: c.blamed(s), Runs: s.Runs, Alerts: slices.Clone(s.Alerts), Refused: slices.Clone(s.Refused),
 	}
 	if action == ActionNone && c.last != nil && c.last.Snapshot == c.main {
 		r.Verdict = c.lastVerdict()

@@ -116,6 +116,8 @@ type Seen struct {
 	Again   bool      // it failed, and neither verdict is sure: another run would tell more
 	Flake   float64   // how often it is believed to fail on a good tree
 	Since   time.Time // when it became passed; zero: it is not, or nobody knows
+
+	Evidence []string // keys of the runs that count
 }
 
 // failed reports whether the check counts as failed: a second time-out does, for

@@ -46,6 +46,13 @@ func (c *cycle) promote(ctx context.Context, s State, p Promote) (Result, error)
 	line := c.line(journal.Promoted, s)
 	line.Green, line.Repair, line.Excluded, line.Offers = &commit, p.Repair, notNull(promotion.Excludes), offers
 	line.Repairs = entries(offers)
+	for _, o := range p.Checks {
+		for _, key := range o.Evidence {
+			if !slices.Contains(line.Evidence, key) {
+				line.Evidence = append(line.Evidence, key)
+			}
+		}
+	}
 	if line.Tag, err = c.tag(b.tree); err != nil {
 		return Result{}, err
 	}

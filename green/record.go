@@ -33,6 +33,8 @@ type Line struct {
 	Runs     int                 `json:"runs"`
 	At       time.Time           `json:"at"`
 	By       string              `json:"by"`
+	Lane     *string             `json:"lane"`     // null: a snapshot is of all lanes
+	Evidence []string            `json:"evidence"` // keys of ledger lines: of the snapshot's verdict, then of what was promoted instead
 
 	Detail string   `json:"detail,omitempty"` // the reason in a sentence
 	Tag    git.Ref  `json:"tag,omitempty"`    // made with this promotion
@@ -144,6 +146,22 @@ func (l Line) foreign(repo *git.Repo, tip git.Hash) bool {
 	return err != nil || !strings.Contains(trusted, keyOf(key))
 }
 
+// blamed are the culprits that a cycle found; where it searched for none any more,
+// those that the last search at this snapshot found.
+func (c *cycle) blamed(s State) []Blamed {
+	if c.frozen.Tired && len(s.Culprits) == 0 {
+		for _, line := range slices.Backward(c.log) {
+			if line.Snapshot == nil || *line.Snapshot != c.main {
+				break
+			}
+			if len(line.Culprits) > 0 {
+				return line.Culprits
+			}
+		}
+	}
+	return c.blame(s.Culprits)
+}
+
 // blame adds to culprits what their commits say.
 func (c *cycle) blame(culprits []Culprit) []Blamed {
 	all := []Blamed{}
@@ -164,9 +182,10 @@ func (c *cycle) blame(culprits []Culprit) []Blamed {
 // line is a log line about this cycle.
 func (c *cycle) line(state string, s State) Line {
 	line := Line{
-		State: state, Snapshot: &c.main, Verdict: s.Verdict, Repair: RepairNone, Culprits: c.blame(s.Culprits),
+		State: state, Snapshot: &c.main, Verdict: s.Verdict, Repair: RepairNone, Culprits: c.blamed(s),
 		Excluded: []journal.Exclusion{}, Repairs: []string{}, Runs: s.Runs, At: c.e.Now().UTC(), By: c.e.by(),
 	}
+	line.Evidence = append([]string{}, s.Evidence...)
 	line.Phases, c.diary.phases = c.diary.phases, nil
 	line.Awaits, line.Refused = c.awaits(s), s.Refused
 	if !c.green.IsZero() {

@@ -182,7 +182,7 @@ func (s State) shorten() (State, []Effect) {
 // inconclusive ends the cycle where a verdict is missing: nobody is to blame.
 func (s State) inconclusive(open []string) (State, []Effect) {
 	if s.goal == goalSnapshot {
-		s.Verdict = verdictOf(s.all, s.seen)
+		s = s.ruled()
 		if next, effects := s.askOwn(open); effects != nil {
 			return next, effects
 		}
@@ -241,6 +241,15 @@ func (s State) blamed() string {
 		return "no culprit is known"
 	}
 	return strings.Join(words[:min(len(words), 4)], ", ")
+}
+
+// ruled keeps the verdict on the snapshot, and what it is computed from.
+func (s State) ruled() State {
+	s.Verdict, s.Evidence = verdictOf(s.all, s.seen), nil
+	for _, id := range s.all {
+		s.Evidence = append(s.Evidence, s.seen[id].Evidence...)
+	}
+	return s
 }
 
 // verdictOf is the verdict of the required checks together.

@@ -3,6 +3,7 @@ package green
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -168,7 +169,7 @@ type Status struct {
 	IgnoredOrders int `json:"ignored_orders"`
 }
 
-// Debt is what main and green still owe each other.
+// Debt is what main and green still owe each other. In JSON what is empty is null.
 type Debt struct {
 	Commit git.Hash `json:"commit"` // of main: left out of green, or mended there
 	Reason string   `json:"reason"`
@@ -178,6 +179,25 @@ type Debt struct {
 
 	Since      time.Time `json:"since"` // when green first left it out or mended it
 	AgeSeconds int64     `json:"age_seconds"`
+}
+
+// MarshalJSON writes null for what is absent.
+func (d Debt) MarshalJSON() ([]byte, error) {
+	some := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
+	return json.Marshal(struct {
+		Commit     git.Hash  `json:"commit"`
+		Reason     string    `json:"reason"`
+		Repair     *string   `json:"repair"`
+		Entry      *string   `json:"entry"`
+		State      *string   `json:"state"`
+		Since      time.Time `json:"since"`
+		AgeSeconds int64     `json:"age_seconds"`
+	}{d.Commit, d.Reason, some(d.Repair), some(d.Entry), some(d.State), d.Since, d.AgeSeconds})
 }
 
 // Status reports how green stands. It judges nothing and changes nothing.

@@ -171,7 +171,7 @@ func (e *Engine) rollback(ctx context.Context, to Promotion, hold journal.Order)
 	}
 	line := Line{
 		State: journal.RolledBack, Snapshot: &to.Snapshot, Green: &commit, Verdict: verify.Passed, Repair: RepairRollback,
-		Culprits: []Blamed{}, Excluded: notNull(to.Excludes), Repairs: []string{}, Reason: &hold.Reason, At: e.Now().UTC(), By: e.by(),
+		Culprits: []Blamed{}, Excluded: notNull(to.Excludes), Repairs: []string{}, Reason: &hold.Reason, At: e.Now().UTC(), By: e.by(), Evidence: []string{},
 	}
 	then := w
 	then.green = to.Commit.Hash

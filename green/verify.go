@@ -72,7 +72,8 @@ type verifier struct {
 // Verify re-checks every claim of a promotion and of all before it: signature,
 // parents, trees, snapshot, checks, policy. It needs no network and runs no check.
 // It writes nothing: trees are made again in a temporary place that borrows the
-// repository's objects.
+// repository's objects. Where nothing was promoted yet the error is git.ErrNotFound, and
+// the Verification, of no commit, says so too.
 func Verify(ctx context.Context, in VerifyInput) (out Verification, err error) {
 	if in.Repo.IsShallow() {
 		return Verification{}, fmt.Errorf("verify green: %w: a shallow clone cannot be verified; run git fetch --unshallow", git.ErrUnsupported)
@@ -127,6 +128,7 @@ func (v *verifier) open(in VerifyInput, out *Verification) error {
 		}
 	}
 	if out.Commit, err = in.Repo.Resolve(green); err != nil {
+		out.Trust, out.Faults = v.trust, []string{"nothing was promoted yet: there is no branch " + green.Short()}
 		return fmt.Errorf("read green: %w: nothing was promoted yet", err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 
@@ -40,7 +41,7 @@ func (l *Lander) candidate(ctx context.Context, e Merge) (Event, error) {
 	switch ev := event.(type) {
 	case *Found:
 		ev.Entry = w.Entry
-		ev.Paths = quotePaths(ev.Paths)
+		ev.Paths = jsonPaths(ev.Paths)
 		ev.Detail = git.OneLine(ev.Detail)
 		return *ev, nil
 	case *Merged:
@@ -352,7 +353,19 @@ func (l *Lander) inspect(ctx context.Context, from, to git.Hash, task string) ([
 
 func ofPolicy(path string) bool { return path == config.File || path == config.FallbackFile }
 
-// quotePaths makes paths fit for JSON: what is no UTF-8 or holds control
+// jsonPaths makes paths fit for JSON: they stand there as they are, and what is no
+// UTF-8, which JSON cannot hold, is quoted as git does it.
+func jsonPaths(paths []string) []string {
+	fit := make([]string, len(paths))
+	for i, p := range paths {
+		if fit[i] = p; !utf8.ValidString(p) {
+			fit[i] = quotePath(p)
+		}
+	}
+	return fit
+}
+
+// quotePaths makes paths fit for a line of text: what is no UTF-8 or holds control
 // characters is quoted as git does it.
 func quotePaths(paths []string) []string {
 	quoted := make([]string, len(paths))

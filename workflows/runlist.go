@@ -157,6 +157,9 @@ func (l *runList) held(controls journal.Controls, claims *agents.Claims) error {
 	return nil
 }
 
+// Owns reports whether a decision is about a change of this run, as Summary counts them.
+func (r *Run) Owns(d journal.Decision) bool { return r.own(d, cmp.Or(r.Name, Slug(r.Goal))) }
+
 // own reports whether a decision is about a change of the run: its goal, a plan, or
 // a hand-off of one of its tasks.
 func (r *Run) own(d journal.Decision, run string) bool {

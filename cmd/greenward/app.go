@@ -118,8 +118,14 @@ func (a *app) dispatch(ctx context.Context, args []string) error {
 		a.overview(a.stdout, "")
 		return nil
 	}
+	if args[0] == "version" || args[0] == "--version" || args[0] == "-version" {
+		return a.print(built(), func(w io.Writer) { line(w, "greenward %s", built()) })
+	}
 	if args[0] == "help" {
 		args = append(args[1:], "--help")
+	}
+	if args, err = a.between(args); err != nil {
+		return err
 	}
 	cmd, rest, err := find(commands(), args)
 	if err != nil && len(args) == 2 && (args[1] == "--help" || args[1] == "-h") && isGroup(args[0]) {
@@ -169,12 +175,36 @@ func (a *app) globals(args []string) ([]string, error) {
 	fs := flag.NewFlagSet("greenward", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	a.register(fs)
+	version := fs.Bool("version", false, "say which version this is")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return []string{"--help"}, nil
 	} else if err != nil {
 		return nil, usagef("%v; see greenward --help", err)
 	}
+	if *version {
+		return []string{"version"}, nil
+	}
 	return fs.Args(), nil
+}
+
+// between takes the same flags where they stand inside the name of a command, as in
+// green --json status.
+func (a *app) between(args []string) ([]string, error) {
+	for n := 1; n < min(len(args), 3); n++ {
+		name := strings.Join(args[:n], " ")
+		if !isGroup(name) || !strings.HasPrefix(args[n], "-") || args[n] == "-h" || args[n] == "--help" || args[n] == "--" {
+			continue
+		}
+		rest, err := a.globals(args[n:])
+		if _, own, unknown := find(commands(), args[:n]); err != nil && unknown == nil && own == nil {
+			return args, nil // a command too, which may have that flag
+		}
+		if err != nil {
+			return nil, usagef("%s: %v: flags of one command stand after its name", name, err)
+		}
+		args = append(slices.Clone(args[:n]), rest...)
+	}
+	return args, nil
 }
 
 func (a *app) register(fs *flag.FlagSet) {
@@ -248,7 +278,7 @@ func nearest(known []command, word string) string {
 
 // overview lists the commands, or those under one word.
 func (a *app) overview(w io.Writer, under string) {
-	fmt.Fprint(w, "greenward lands the changes of many agents and people, and keeps green releasable.\n\nusage: greenward [-C DIR] [--config FILE] [--json] COMMAND\n\n")
+	fmt.Fprint(w, "greenward lands the changes of many agents and people, and keeps green releasable.\n\nusage: greenward [-C DIR] [--config FILE] [--json] COMMAND\n       greenward --version\n\n")
 	for _, c := range commands() {
 		if under == "" || c.name == under || strings.HasPrefix(c.name, under+" ") {
 			fmt.Fprintf(w, "  %-24s %s\n", c.name, c.summary)

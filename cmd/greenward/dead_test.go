@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"greenward/agents"
+	"greenward/internal/gittest"
 	"greenward/internal/proc"
 )
 
@@ -36,7 +38,7 @@ func TestTopShowsWhoIsDead(t *testing.T) {
 		{"planner", "planner", "run", "dead", "is gone"},
 		{"judge", "judge", "run/e", "landing", "submitted"},
 	} {
-		l := agentLine{Agent: c.agent, Role: c.role, Task: c.task, State: "landing", Doing: "submitted"}
+		l := agentLine{Agent: c.agent, Role: c.role, Task: &c.task, State: "landing", Doing: "submitted"}
 		if l.seen(claims); l.State != c.want || !strings.Contains(l.Doing, c.doing) {
 			t.Errorf("%s is %q, %q", c.agent, l.State, l.Doing)
 		}
@@ -62,5 +64,34 @@ func TestInterruptedDemoSaysItsOwnCommand(t *testing.T) {
 	}
 	if got := repairWords(nil); got != "without a repair" {
 		t.Error(got)
+	}
+}
+
+// Who works on another host has no transcript here, and is seen by its claim.
+func TestTopShowsAgentsOfOtherHosts(t *testing.T) {
+	t.Parallel()
+	dir := gittest.Bare(t)
+	gittest.Commit(t, dir, "main", "begin", map[string]string{"a": "a\n"})
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: t.Output(), now: gittest.Clock(), host: gittest.Host(t), dir: dir}
+	p, err := a.open(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := &agents.Claims{Repo: p.hub.Repo, Now: a.now, Rand: rand.Reader, Self: proc.Identity{Pid: 7, Start: "1", Host: "elsewhere"}}
+	for _, task := range []string{"run/lexer-1a2b", "other/parser-3c4d"} {
+		if _, err := claims.Acquire(t.Context(), task, "host-2-7-worker-001"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for run, want := range map[string]int{"": 2, "run": 1, "nothing": 0} {
+		lines, err := a.agentLines(p, run)
+		if err != nil || len(lines) != want {
+			t.Fatalf("run %q: %d agents, want %d: %v", run, len(lines), want, err)
+		}
+		for _, l := range lines {
+			if l.Agent != "host-2-7-worker-001" || !l.Away || l.State != "working" || l.Tokens != nil || l.Last.IsZero() {
+				t.Errorf("%+v", l)
+			}
+		}
 	}
 }

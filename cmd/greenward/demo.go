@@ -272,8 +272,20 @@ func (a *app) demoEnd(ctx context.Context, dir string, start time.Time, sum work
 		return err
 	}
 	out := demoResult{
-		Dir: dir, Hub: p.hub.Dir(), Main: p.tip, Landed: sum.Landed, Ejected: sum.Ejected, Handoffs: sum.Handoffs, State: cmp.Or(sum.State, workflows.Failed),
+		Dir: dir, Hub: p.hub.Dir(), Main: p.tip, Handoffs: sum.Handoffs, State: cmp.Or(sum.State, workflows.Failed),
 		Green: sum.Green, Repairs: map[string]int{}, Seconds: a.now().Sub(start).Seconds(),
+	}
+	queued, err := journal.LoadQueue(p.hub.Repo)
+	if err != nil {
+		return err
+	}
+	for _, d := range queued.All() { // green's repairs too: what git itself tells
+		switch d.State {
+		case journal.Landed:
+			out.Landed++
+		case journal.Ejected:
+			out.Ejected++
+		}
 	}
 	lines, err := green.ReadLog(p.hub.Repo)
 	if err != nil {
@@ -299,7 +311,7 @@ func (a *app) demoEnd(ctx context.Context, dir string, start time.Time, sum work
 	if err := os.WriteFile(filepath.Join(dir, "allowed_signers"), []byte(allowedSigners(key, nil)), 0o644); err != nil {
 		return fmt.Errorf("write allowed signers: %w", err)
 	}
-	if err := a.print(out, func(w io.Writer) { showDemo(w, out) }); err != nil {
+	if err := a.print(out, func(w io.Writer) { showDemo(w, out, out.Landed-sum.Landed) }); err != nil {
 		return err
 	}
 	if out.State != workflows.Done {
@@ -320,8 +332,8 @@ func repairWords(counts map[string]int) string {
 	return "with repairs: " + strings.Join(parts, ", ")
 }
 
-func showDemo(w io.Writer, r demoResult) {
-	line(w, "\n%d changes landed, %d were ejected; %d snapshots were red, green was promoted %d times, %s; %.0f s", r.Landed, r.Ejected, r.RedSnapshots, r.Promotions, repairWords(r.Repairs), r.Seconds)
+func showDemo(w io.Writer, r demoResult, others int) {
+	line(w, "\n%d changes landed, %d of them green's repairs, %d were ejected; %d snapshots were red, green was promoted %d times, %s; %.0f s", r.Landed, others, r.Ejected, r.RedSnapshots, r.Promotions, repairWords(r.Repairs), r.Seconds)
 	line(w, "\nLook at it with plain git:")
 	for _, cmd := range []string{
 		"log --oneline --graph main green",

@@ -16,6 +16,7 @@ import (
 	"greenward/agents"
 	"greenward/agents/cell"
 	"greenward/bot"
+	"greenward/green"
 	"greenward/internal/config"
 	"greenward/internal/git"
 	"greenward/internal/proc"
@@ -30,10 +31,10 @@ const (
 
 // symptom is one thing that the doctor looked at.
 type symptom struct {
-	Name   string `json:"name"`
-	State  string `json:"state"`
-	Detail string `json:"detail"` // what was found
-	Cost   string `json:"cost"`   // what it costs that it is missing, and the cure
+	Name   string  `json:"name"`
+	State  string  `json:"state"`
+	Detail string  `json:"detail"` // what was found
+	Cost   *string `json:"cost"`   // what it costs that it is missing, and the cure; null: nothing
 }
 
 // Space that a hub should have, in bytes.
@@ -68,7 +69,7 @@ type doctor struct {
 
 func (a *app) doctor(ctx context.Context, model string) error {
 	d := &doctor{app: a, model: model}
-	for _, look := range []func(context.Context) bool{d.git, d.tools, d.repository, d.policy, d.checks, d.remote, d.github, d.server, d.sandbox, d.workspaces, d.caches, d.disk} {
+	for _, look := range []func(context.Context) bool{d.self, d.git, d.tools, d.repository, d.policy, d.checks, d.remote, d.signers, d.github, d.server, d.sandbox, d.workspaces, d.caches, d.disk} {
 		if !look(ctx) || ctx.Err() != nil {
 			break // nothing after it can be looked at
 		}
@@ -83,8 +84,8 @@ func (a *app) doctor(ctx context.Context, model string) error {
 	if err := a.print(map[string]any{"ok": ok, "checks": d.symptoms}, func(w io.Writer) {
 		for _, s := range d.symptoms {
 			line(w, "%-8s %-10s %s", s.State, s.Name, s.Detail)
-			if s.Cost != "" {
-				line(w, "%-8s %-10s %s", "", "", s.Cost)
+			if s.Cost != nil {
+				line(w, "%-8s %-10s %s", "", "", *s.Cost)
 			}
 		}
 	}); err != nil {
@@ -97,7 +98,12 @@ func (a *app) doctor(ctx context.Context, model string) error {
 }
 
 func (d *doctor) say(name, state, detail, cost string) {
-	d.symptoms = append(d.symptoms, symptom{name, state, git.OneLine(detail), cost})
+	d.symptoms = append(d.symptoms, symptom{name, state, git.OneLine(detail), absent(cost)})
+}
+
+func (d *doctor) self(context.Context) bool {
+	d.say("greenward", healthy, built().String(), "")
+	return true
 }
 
 func (d *doctor) git(ctx context.Context) bool {
@@ -191,6 +197,9 @@ func (d *doctor) policy(ctx context.Context) bool {
 		d.say(name, blocked, err.Error(), "nothing can be taken from it or landed on it")
 		return false
 	}
+	if now, unknown, err := d.fresh(ctx); err == nil && unknown == nil { // else the remote says so below
+		p = now
+	}
 	d.place = p
 	_, file, err := config.Load(func(name string) ([]byte, error) {
 		data, err := p.hub.File(p.tip, name)
@@ -255,6 +264,40 @@ func (d *doctor) remote(ctx context.Context) bool {
 		d.say("remote", blocked, err.Error(), "landings stay in the hub until it can be reached")
 	} else {
 		d.say("remote", healthy, hub.Upstream()+" can be read and would take a push", "")
+	}
+	return true
+}
+
+// signers says whether what this hub signs will count: promotions and orders.
+func (d *doctor) signers(context.Context) bool {
+	signer, err := d.place.hub.Key()
+	if err != nil {
+		d.say("signers", blocked, err.Error(), "nothing can be signed")
+		return true
+	}
+	key := strings.Fields(signer.Public())
+	entry := strings.TrimSpace(git.AllowedSigners("greenward@localhost", signer.Public()))
+	listed := func(keys []string) bool {
+		return slices.ContainsFunc(keys, func(s string) bool { return len(key) > 1 && slices.Contains(strings.Fields(s), key[1]) })
+	}
+	tip, err := d.place.hub.Tip(d.place.green)
+	if err != nil {
+		d.say("signers", missing, err.Error(), "")
+		return true
+	}
+	trusted, err := green.Trusted(d.place.hub.Repo, tip)
+	lists := d.place.policy.Green.Signers
+	switch {
+	case err != nil:
+		d.say("signers", missing, err.Error(), "")
+	case len(lists) > 0 && !listed(lists):
+		d.say("signers", missing, "green.signers on "+d.place.main.Short()+" does not list this hub's key", "what this hub promotes, orders or records as evidence counts on no other hub, and once that policy is green's this hub cannot promote: add \""+entry+"\" to green.signers")
+	case len(trusted) > 0 && !listed(trusted):
+		d.say("signers", missing, "green's history does not trust this hub's key", "this hub cannot promote, and other hubs do not follow its orders: have \""+entry+"\" listed under green.signers by a hub that is trusted")
+	case len(lists) > 0:
+		d.say("signers", healthy, "green.signers lists this hub's key", "")
+	default:
+		d.say("signers", healthy, "none is listed: the first promotion's key is trusted", "")
 	}
 	return true
 }

@@ -33,6 +33,7 @@ func (c *crew) door(taker *git.Taker) http.Handler {
 		Repo: c.hub.Repo, May: c.may, Claims: taker,
 		Who: func(r *http.Request) (door.Guest, bool) {
 			name, token, _ := r.BasicAuth()
+			name = strings.ToLower(name) // claims have no capitals: see work
 			switch {
 			case sameToken(token, operator):
 				return door.Guest{Name: name, Operator: true}, true

@@ -83,7 +83,7 @@ func TestS2HostsReachTheGoalOverHTTP(t *testing.T) {
 					t.Fatalf("the server ended:\n%s", server.problems)
 				case <-one.ended: // the server was not listening yet
 				default:
-					if !strings.Contains(git("for-each-ref", "--format=%(contents)", "refs/greenward/claims/"), "Holder: "+name+"-") {
+					if !strings.Contains(git("for-each-ref", "--format=%(contents)", "refs/greenward/claims/"), "Holder: "+strings.ToLower(name)+"-") {
 						continue
 					}
 					return one
@@ -95,7 +95,7 @@ func TestS2HostsReachTheGoalOverHTTP(t *testing.T) {
 	one := far("host-1")
 	one.Kill() // nobody releases what it holds
 	<-one.ended
-	two := far("host-2")
+	two := far("Host-2") // a name as people write them
 	for git("ls-tree", "-r", "--name-only", "main", "tasks/")+git("for-each-ref", "refs/heads/queue/", "refs/greenward/claims/") != "" {
 		select {
 		case <-server.ended:

@@ -17,7 +17,7 @@ import (
 
 func initCommand() command {
 	return command{
-		name: "init", summary: "write .greenward.yml after looking at the repository; never overwrite",
+		name: "init", summary: "write .greenward.yml after looking at the repository, never over one that is there, and make the remote greenward",
 		example: "greenward init\ngreenward -C ~/project init --print",
 		run: func(a *app, fs *flag.FlagSet) func(context.Context, []string) error {
 			show := fs.Bool("print", false, "print it instead of writing it")
@@ -63,7 +63,7 @@ func (a *app) init(ctx context.Context, show bool) error {
 	}
 	for _, name := range []string{config.File, config.FallbackFile} {
 		if slices.Contains(files, name) {
-			return usagef("%s is there already; change it by hand, or look at greenward init --print", name)
+			return a.join(ctx, top, name, read)
 		}
 	}
 	return a.writePolicy(ctx, top, text, files)
@@ -72,8 +72,8 @@ func (a *app) init(ctx context.Context, show bool) error {
 func (a *app) writePolicy(ctx context.Context, top string, text []byte, files []string) error {
 	path := filepath.Join(top, config.File)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return usagef("%s is there already, though it is not committed; nothing was written", path)
+	if errors.Is(err, fs.ErrExist) { // git ignores it: whoever wrote it knows
+		return usagef("%s is there already, though git does not see it; nothing was written", path)
 	}
 	if err != nil {
 		return fmt.Errorf("write policy: %w", err)
@@ -86,20 +86,15 @@ func (a *app) writePolicy(ctx context.Context, top string, text []byte, files []
 	if err != nil {
 		return err
 	}
-	// From now on `git push greenward HEAD:queue/…` asks for a change to land.
-	if _, err := git.OpenHub(ctx, git.HubInput{Dir: top, Remote: a.remote, Host: a.host}); err != nil {
+	if err := a.meet(ctx, top); err != nil {
 		return err
 	}
-	names := []string{}
-	for _, c := range policy.Checks {
-		names = append(names, c.Name)
-	}
-	return a.print(map[string]any{"path": path, "checks": names}, func(w io.Writer) {
+	return a.print(initResult{path, checkNames(policy), true}, func(w io.Writer) {
 		line(w, "wrote %s", path)
 		for _, c := range policy.Checks {
 			line(w, "  %-8s %s", c.Name, c.Run)
 		}
-		if len(names) == 0 {
+		if len(policy.Checks) == 0 {
 			line(w, "  no checks were found, so it says `checks: none`: green is then whatever merges; add one")
 		}
 		if !slices.Contains(files, ".gitattributes") {
@@ -107,6 +102,49 @@ func (a *app) writePolicy(ctx context.Context, top string, text []byte, files []
 		}
 		line(w, "commit it to %s: the policy in force is the one there", policy.Main)
 	})
+}
+
+// initResult is what `init --json` prints.
+type initResult struct {
+	Path    string   `json:"path"`
+	Checks  []string `json:"checks"`
+	Written bool     `json:"written"` // false: it was there
+}
+
+func checkNames(policy config.Config) []string {
+	names := []string{}
+	for _, c := range policy.Checks {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// join is init where somebody has written a policy already: it stays as it is, and
+// the clone gets what init gives it beside.
+func (a *app) join(ctx context.Context, top, name string, read func(string) ([]byte, error)) error {
+	text, err := read(name)
+	if err != nil {
+		return fmt.Errorf("read the policy: %w", err)
+	}
+	policy, err := config.Parse(text)
+	if err != nil {
+		return fmt.Errorf("%s is there already, and malformed: %w", name, err)
+	}
+	if err := a.meet(ctx, top); err != nil {
+		return err
+	}
+	path := filepath.Join(top, filepath.FromSlash(name))
+	return a.print(initResult{path, checkNames(policy), false}, func(w io.Writer) {
+		line(w, "%s is there already and stays as it is; greenward init --print shows what init would write", path)
+		line(w, "the remote greenward is there: git push greenward HEAD:queue/NAME asks for a change to land")
+	})
+}
+
+// meet gives a clone its hub and the remote greenward, so that
+// `git push greenward HEAD:queue/…` asks for a change to land.
+func (a *app) meet(ctx context.Context, top string) error {
+	_, err := git.OpenHub(ctx, git.HubInput{Dir: top, Remote: a.remote, Host: a.host})
+	return err
 }
 
 // contents lists what a repository holds: its working tree, or HEAD when bare.

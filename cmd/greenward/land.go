@@ -176,7 +176,7 @@ func describe(w io.Writer, d journal.Decision) {
 	case d.Landed != nil:
 		line(w, "landed   %s as %s", d.Entry, d.Landed.Short())
 	default:
-		line(w, "%-8s %s: %s", d.State, d.Entry, strings.TrimSpace(null(d.Reason)+" "+strings.Join(d.Paths, ", ")))
+		line(w, "%-8s %s: %s", d.State, d.Entry, strings.TrimSpace(null(d.Reason)+" "+pathList(d.Paths)))
 	}
 	if d.With != nil {
 		line(w, "         it met %s", *d.With)

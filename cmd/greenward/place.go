@@ -225,6 +225,11 @@ func many(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
+// pathList is some paths in a line that leaves a terminal alone.
+func pathList(paths []string) string {
+	return printable(strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(strings.Join(paths, ", ")))
+}
+
 // outcomes counts hand-offs by how they ended, in words for a person.
 func outcomes(counts map[string]int) string {
 	var parts []string

@@ -194,18 +194,23 @@ func (a *app) watch(r *workflows.Run) {
 			say("waiting  how the goal is read stands on %s in %s; edit it there if you want, then: greenward resume %s", r.Main.Short(), agents.GoalPath(workflows.Slug(r.Goal)), workflows.Slug(r.Goal))
 		}
 	}
-	landed, ejected := 0, 0
+	landed, ejected, others := 0, 0, 0
 	r.Landing.OnPass = func(pass queue.Landing) {
 		for _, d := range pass.Entries {
-			if d.State == journal.Landed {
+			switch own := r.Owns(d); {
+			case d.State == journal.Landed && own:
 				landed++
 				continue
+			case d.State == journal.Landed:
+				others++
+				continue
+			case own:
+				ejected++
 			}
-			ejected++
-			say("%-8s %s: %s %s", d.State, d.Entry, null(d.Reason), strings.Join(d.Paths, ", "))
+			say("%-8s %s: %s %s", d.State, d.Entry, null(d.Reason), pathList(d.Paths))
 		}
 		if len(pass.Entries) > 0 {
-			say("landed   %d, ejected %d, main %s", landed, ejected, pass.Main.Short())
+			say("landed   %d, ejected %d%s, main %s", landed, ejected, besides(others), pass.Main.Short())
 		}
 	}
 	if r.Schedule == nil {
@@ -223,6 +228,15 @@ func (a *app) watch(r *workflows.Run) {
 			say("alert    %s", alert)
 		}
 	}
+}
+
+// besides tells of what landed that is no change of the run: green's repairs, and
+// what others handed in.
+func besides(others int) string {
+	if others == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", besides %d not of the run", others)
 }
 
 func repaired(g green.Result) string {

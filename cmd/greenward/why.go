@@ -150,7 +150,7 @@ func (s *story) decisions(of func(journal.Decision) bool) {
 			text += " with " + *d.With
 		}
 		if len(d.Paths) > 0 {
-			text += " in " + strings.Join(d.Paths, ", ")
+			text += " in " + pathList(d.Paths)
 		}
 		if d.Detail != nil {
 			text += ": " + *d.Detail

@@ -69,7 +69,7 @@ func (a *app) work(ctx context.Context, o workOptions) error {
 	prefix = strings.TrimPrefix(prefix, "greenward-") + "-"
 	if o.far != "" {
 		guest, _, _ := strings.Cut(a.host.Get(git.HubToken), ":")
-		prefix = orElse(guest, "worker") + "-" + prefix // the hub lets a host move claims that begin with its name
+		prefix = orElse(strings.ToLower(guest), "worker") + "-" + prefix // the hub lets a host move claims that begin with its name
 	}
 	c, err := a.hire(ctx, e, o.model, prefix)
 	if err != nil {

@@ -414,3 +414,21 @@ func TestSnapshotIsWhatAddTakes(t *testing.T) {
 		t.Errorf("again: %s, %v", again, err)
 	}
 }
+
+// A commit without files in a new repository is whole for git itself.
+func TestEmptyTreeIsWritten(t *testing.T) {
+	t.Parallel()
+	dir := gittest.Bare(t)
+	r, err := git.Open(t.Context(), dir, gittest.Host(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := r.WriteCommit(git.CommitInput{Tree: git.EmptyTree, Author: ada(0), Committer: ada(0), Message: "claim"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gittest.Git(t, dir, "update-ref", "refs/greenward/claims/run/a/_", string(h))
+	if out := gittest.Git(t, dir, "fsck", "--strict"); strings.Contains(out, "missing") {
+		t.Error(out)
+	}
+}

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -34,6 +35,14 @@ func (h Hash) Short() string {
 
 // IsZero reports whether h names no object.
 func (h Hash) IsZero() bool { return h == "" }
+
+// MarshalJSON writes the name, or null where h names no object; null reads back as that.
+func (h Hash) MarshalJSON() ([]byte, error) {
+	if h.IsZero() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(h))
+}
 
 // wire is h as ref transactions write it: 40 zeros where there is no object.
 func (h Hash) wire() string {

@@ -50,6 +50,11 @@ type CommitInput struct {
 
 // WriteCommit stores a commit. It moves no ref.
 func (r *Repo) WriteCommit(in CommitInput) (Hash, error) {
+	if in.Tree == EmptyTree { // git knows it unwritten, and its fsck wants it all the same
+		if _, err := r.write(plumbing.TreeObject, nil); err != nil {
+			return "", err
+		}
+	}
 	var head strings.Builder
 	fmt.Fprintf(&head, "tree %s\n", in.Tree)
 	for _, p := range in.Parents {

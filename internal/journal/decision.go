@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"greenward/internal/git"
@@ -61,19 +63,26 @@ type Decision struct {
 	Pace   int       `json:"pace,omitempty"`   // how many landings may be unjudged at once; 0: no bound is meant
 }
 
-// MarshalJSON writes lists that are never null and the time in UTC, or null.
+// nulls writes null for what is absent: an entry that waits was decided by nobody at no
+// time, and a line about a lane has no entry. No string holds these words, for a quote
+// in one is written \".
+func nulls(line []byte) []byte {
+	for _, absent := range []string{`"entry":""`, `"at":"0001-01-01T00:00:00Z"`, `"lane":""`, `"by":""`} {
+		key, _, _ := strings.Cut(absent, ":")
+		line = bytes.Replace(line, []byte(absent), []byte(key+":null"), 1)
+	}
+	return line
+}
+
+// MarshalJSON writes lists that are never null, the time in UTC, and null for what is
+// absent.
 func (d Decision) MarshalJSON() ([]byte, error) {
 	type plain Decision
 	p := plain(d)
 	p.Paths, p.Evidence = notNull(p.Paths), notNull(p.Evidence)
 	p.At = p.At.UTC()
-	if p.At.IsZero() { // an entry that waits has no time of decision
-		return marshal(struct {
-			plain
-			At *time.Time `json:"at"`
-		}{plain: p})
-	}
-	return marshal(p)
+	data, err := marshal(p)
+	return nulls(data), err
 }
 
 // States of a promotion record.

@@ -56,7 +56,7 @@ func TestLogReadsBackWithGitAlone(t *testing.T) {
 	got := gittest.Git(t, dir, "log", "-1", "--format=%s%n%b", "--grep=x@abababababab", string(git.QueueLog))
 	want := `record 1
 {"entry":"x@abababababab","head":"` + string(h) + `","state":"ejected","landed":null,"reason":"conflict","paths":["a <b> & c","line\nbreak"],"with":"other@0123","detail":null,"at":"2026-11-01T12:00:00Z","lane":"l","evidence":[],"by":"b"}
-{"entry":"y@cdcd","head":"` + string(h) + `","state":"landed","landed":null,"reason":null,"paths":[],"with":null,"detail":null,"at":"2026-11-01T12:00:00Z","lane":"","evidence":[],"by":"test"}
+{"entry":"y@cdcd","head":"` + string(h) + `","state":"landed","landed":null,"reason":null,"paths":[],"with":null,"detail":null,"at":"2026-11-01T12:00:00Z","lane":null,"evidence":[],"by":"test"}
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
