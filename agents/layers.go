@@ -57,7 +57,9 @@ func OpenLayers(ctx context.Context, repo *git.Repo, state string, kinds ...proc
 // Kind is how workspaces are made.
 func (l *Layers) Kind() proc.CopyKind { return l.copier.Kind }
 
-func (l *Layers) tree(at git.Hash) string { return filepath.Join(l.dir, string(at), "tree") }
+// shown is what workspaces show of the layer at a commit: the files, and the git
+// directory beside them.
+func (l *Layers) shown(at git.Hash) string { return filepath.Join(l.dir, string(at), "shown") }
 
 // pick is the commit of the layer for a new workspace at base. The layer stays
 // until registered is called, and from then on while the register names it.
@@ -121,17 +123,17 @@ func (l *Layers) hold(ctx context.Context, at git.Hash) error {
 	if l.held[at] != nil {
 		return nil
 	}
-	dir := filepath.Dir(l.tree(at))
+	dir := filepath.Dir(l.shown(at))
 	ready := filepath.Join(dir, "ready")
 	if !exists(ready) { // absent, or its making was cut off
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("make a layer at %s: %w", at.Short(), err)
 		}
-		if err := l.copier.Begin(ctx, l.tree(at)); err != nil {
+		if err := l.copier.Begin(ctx, l.shown(at)); err != nil {
 			return fmt.Errorf("make a layer: %w", err)
 		}
 		who := git.Identity{Name: "agent", Email: "agent@agents.greenward"}
-		tree, err := l.repo.Checkout(ctx, git.CheckoutInput{Dir: l.tree(at), Commit: at, Branch: workBranch, Author: who, CoarseStat: l.copier.Coarse()})
+		tree, err := l.repo.Checkout(ctx, git.CheckoutInput{Dir: treeDir(l.shown(at)), Commit: at, Branch: workBranch, Author: who, CoarseStat: l.copier.Coarse()})
 		if err == nil {
 			err = tree.Age(ctx, at)
 		}
@@ -215,17 +217,20 @@ func (l *Layers) used(at git.Hash) bool {
 	})
 }
 
-// layerDir is where the changes of a workspace are that lies over a layer.
-func layerDir(base string) string { return base + ".layer" }
+// upperDir is where the changes of a workspace are that lies over a layer.
+func upperDir(base string) string { return base + ".upper" }
+
+// kernelDir is what the kernel wants beside it.
+func kernelDir(base string) string { return base + ".kernel" }
 
 // over is how the workspace in base is laid over the layer at a commit.
 func (l *Layers) over(ctx context.Context, base string, at git.Hash) (git.Over, error) {
-	over := git.Over{Lower: l.tree(at), At: at, Show: func() error { return l.show(ctx, base, at) }}
+	over := git.Over{At: at, Show: func() error { return l.show(ctx, base, at) }}
 	if !l.copier.Apart() {
 		return over, nil
 	}
-	over.Upper = filepath.Join(layerDir(base), "upper")
-	for _, dir := range []string{base, over.Upper, filepath.Join(layerDir(base), "work")} {
+	over.Upper = treeDir(upperDir(base))
+	for _, dir := range []string{base, upperDir(base), kernelDir(base)} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return over, err
 		}
@@ -235,25 +240,24 @@ func (l *Layers) over(ctx context.Context, base string, at git.Hash) (git.Over, 
 
 // show shows the layer at a commit, with the changes of the workspace, in base.
 func (l *Layers) show(ctx context.Context, base string, at git.Hash) error {
-	return l.copier.Show(ctx, proc.Copy{At: base, Lower: l.tree(at), Upper: filepath.Join(layerDir(base), "upper"), Work: filepath.Join(layerDir(base), "work")})
+	return l.copier.Show(ctx, proc.Copy{At: base, Lower: l.shown(at), Upper: upperDir(base), Work: kernelDir(base)})
 }
 
 // remount shows a dead process's workspace again, where its mount is gone, as
 // after a restart of the machine. False: it cannot be shown.
 func (l *Layers) remount(ctx context.Context, base string, at git.Hash) (bool, error) {
-	if !exists(layerDir(base)) || proc.Mounted(base) {
+	if proc.Mounted(base) || !exists(upperDir(base)) && exists(treeDir(base)) {
 		return true, nil
 	}
-	if l == nil || !l.copier.Apart() || at.IsZero() || !exists(filepath.Join(filepath.Dir(l.tree(at)), "ready")) {
-		return false, nil
-	}
-	if !exists(filepath.Join(layerDir(base), "upper")) {
+	if !exists(upperDir(base)) {
 		return false, nil // its making or its removal was cut off: nothing is in it
+	}
+	if l == nil || !l.copier.Apart() || at.IsZero() || !exists(filepath.Join(filepath.Dir(l.shown(at)), "ready")) {
+		return false, nil
 	}
 	// The kernel refuses a work directory of an earlier mount: it cannot know that what
 	// lies above is all there, and we take what there is.
-	work := filepath.Join(layerDir(base), "work")
-	if err := errors.Join(removeAll(work), os.MkdirAll(work, 0o755)); err != nil {
+	if err := errors.Join(removeAll(kernelDir(base)), os.MkdirAll(kernelDir(base), 0o755)); err != nil {
 		return false, fmt.Errorf("show a workspace again: %w", err)
 	}
 	return true, l.show(ctx, base, at)

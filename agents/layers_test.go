@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"greenward/internal/git"
 	"greenward/internal/gittest"
@@ -36,7 +37,7 @@ func TestALayeredWorkspaceIsAWorkspace(t *testing.T) {
 	all := layered(t, w)
 	first := w.workspace(all, "worker-1")
 	second := w.workspace(all, "worker-2")
-	if !proc.Mounted(first.Dir()) || first.owner.Lower != w.main() {
+	if !proc.Mounted(first.base()) || first.owner.Lower != w.main() {
 		t.Fatalf("%s lies over %q", first.Dir(), first.owner.Lower)
 	}
 	if got := gittest.Git(t, first.Dir(), "status", "--porcelain"); got != "" {
@@ -123,7 +124,7 @@ func TestA01LayeredNothingIsLost(t *testing.T) {
 		"killed": func(*testing.T, *Workspaces, *Workspace) {},
 		"restarted": func(t *testing.T, _ *Workspaces, ws *Workspace) {
 			t.Helper()
-			if err := proc.UnmountBelow(ws.Dir()); err != nil {
+			if err := proc.UnmountBelow(ws.base()); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -148,13 +149,13 @@ func TestA01LayeredNothingIsLost(t *testing.T) {
 	ws := w.workspace(all, "worker-1")
 	write(t, ws.Dir(), "new.txt", "new\n")
 	w.die(ws)
-	if err := errors.Join(proc.UnmountBelow(ws.Dir()), os.RemoveAll(filepath.Join(all.Layers.dir, string(ws.owner.Lower)))); err != nil {
+	if err := errors.Join(proc.UnmountBelow(ws.base()), os.RemoveAll(filepath.Join(all.Layers.dir, string(ws.owner.Lower)))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := all.Sweep(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if data, err := os.ReadFile(ws.Dir() + ".lost-1/new.txt"); err != nil || string(data) != "new\n" {
+	if data, err := os.ReadFile(ws.base() + ".lost-1/tree/new.txt"); err != nil || string(data) != "new\n" {
 		t.Errorf("set aside: %q, %v", data, err)
 	}
 }
@@ -162,15 +163,15 @@ func TestA01LayeredNothingIsLost(t *testing.T) {
 // A process was killed while it made or removed a workspace: what is left of the layer
 // stops no sweep, and goes.
 func TestA01HalfALayerStopsNoSweep(t *testing.T) {
-	for _, gone := range [][]string{{"work"}, {"upper", "work"}, {"upper"}} {
+	for _, gone := range [][]string{{".kernel"}, {".upper", ".kernel"}, {".upper"}} {
 		t.Run(strings.Join(gone, " and "), func(t *testing.T) {
 			w := newWorld(t, nil)
 			all := layered(t, w)
 			ws := w.workspace(all, "worker-1")
 			w.die(ws)
-			err := proc.UnmountBelow(ws.Dir())
+			err := proc.UnmountBelow(ws.base())
 			for _, dir := range gone {
-				err = errors.Join(err, os.RemoveAll(filepath.Join(layerDir(ws.Dir()), dir)))
+				err = errors.Join(err, os.RemoveAll(ws.base()+dir))
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -305,5 +306,98 @@ func TestA07LowDiskStopsAdmission(t *testing.T) {
 		if err := ws.Remove(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// What a new workspace costs: so many files and directories, no process, and nothing as
+// large as the index. On a slow disk each of them is felt.
+func TestANewLayeredWorkspaceIsAFewFiles(t *testing.T) {
+	w := newWorld(t, map[string]string{"dir/a": "a\n"})
+	all := layered(t, w)
+	if err := w.workspace(all, "worker-1").Remove(); err != nil { // the layer is made
+		t.Fatal(err)
+	}
+	told := filepath.Join(t.TempDir(), "told") // of each git that is started
+	write(t, filepath.Dir(told), "git", fmt.Sprintf("#!/bin/sh\necho \"$*\" >>'%s'\nPATH='%s' exec git \"$@\"\n", told, w.host.Get("PATH")))
+	if err := errors.Join(os.Chmod(filepath.Join(filepath.Dir(told), "git"), 0o755), os.Remove(filepath.Join(all.State, "work", "run", "worker-1.lock"))); err != nil {
+		t.Fatal(err)
+	}
+	all.Repo = w.open(w.host.With("PATH=" + filepath.Dir(told) + ":" + w.host.Get("PATH"))).Repo
+	if _, err := all.Repo.RevParse(t.Context(), "main"); err != nil || !exists(told) {
+		t.Fatalf("a git that is started is not told of: %v", err)
+	}
+	if err := os.Remove(told); err != nil {
+		t.Fatal(err)
+	}
+	ws := w.workspace(all, "worker-1")
+	if ran, err := os.ReadFile(told); err == nil {
+		t.Errorf("it started git %s", ran)
+	}
+	var made []string
+	for _, top := range []string{".lock", ".owner", ".upper", ".kernel"} {
+		err := filepath.WalkDir(ws.base()+top, func(path string, d os.DirEntry, err error) error {
+			if err == nil {
+				made = append(made, strings.TrimPrefix(path, ws.base()))
+			}
+			if top == ".kernel" {
+				return filepath.SkipAll // what it makes there is its own
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if got, want := strings.Join(made, " "), ".lock .owner .upper .upper/tree .upper/tree/.git .upper/tree/.git/config .kernel"; got != want {
+		t.Errorf("it made %s, want %s", got, want)
+	}
+	all.Repo = w.hub.Repo
+	if err := ws.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The first git status of a new workspace reads no file: it knows them by size and time.
+// What would be read is found changed here, as the files of the layer were, unseen.
+func TestTheFirstStatusReadsNoFile(t *testing.T) {
+	files := map[string]string{}
+	for i := range 50 {
+		files[fmt.Sprintf("dir/%d", i)] = "as it was\n"
+	}
+	w := newWorld(t, files)
+	all := layered(t, w)
+	first := w.workspace(all, "worker-1") // makes the layer
+	lower := treeDir(all.Layers.shown(first.owner.Lower))
+	if err := first.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	for name := range files {
+		path := filepath.Join(lower, name)
+		info, err := os.Stat(path)
+		if err == nil {
+			write(t, lower, name, "as it is.\n")
+			err = os.Chtimes(path, info.ModTime(), info.ModTime())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ws := w.workspace(all, "worker-1")
+	// The time of the inode is what tells of the change: it is left aside.
+	status := func() []string {
+		return strings.Fields(gittest.Git(t, ws.Dir(), "-c", "core.trustctime=false", "status", "--porcelain"))
+	}
+	if read := status(); len(read) != 0 {
+		t.Errorf("it read %d words of files: %.100q", len(read), read)
+	}
+	now := time.Now()
+	if err := os.Chtimes(filepath.Join(ws.Dir(), "dir", "7"), now, now); err != nil {
+		t.Fatal(err)
+	}
+	if read := status(); strings.Join(read, " ") != "M dir/7" {
+		t.Errorf("of a file that is to be read it found %q: this test proves nothing", read)
+	}
+	if err := ws.Remove(); err != nil {
+		t.Error(err)
 	}
 }

@@ -144,7 +144,7 @@ func TestWorkspacesShareFilesAndNotChanges(t *testing.T) {
 		}
 		return text.String()
 	}
-	layer := all.Layers.tree(mine.owner.Lower) + ".git"
+	layer := treeDir(all.Layers.shown(mine.owner.Lower)) + ".git"
 	before := read(layer)
 	write(t, mine.Dir(), "a", "b\n")
 	gittest.Git(t, mine.Dir(), "commit", "-qam", "work")

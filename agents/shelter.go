@@ -58,7 +58,7 @@ func (ws *Workspace) Run(ctx context.Context, c proc.Command) (proc.Result, erro
 // leave puts a file into the temporary directory of the workspace's commands, and
 // gives its path as they see it.
 func (ws *Workspace) leave(name, text string) (string, error) {
-	dir := filepath.Join(scratchDir(ws.Dir()), "tmp")
+	dir := filepath.Join(scratchDir(ws.base()), "tmp")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("leave a file for a command: %w", err)
 	}
@@ -99,7 +99,7 @@ func (ws *Workspace) enter() (Room, error) {
 			return nil, err
 		}
 	}
-	room, err := ws.all.Shelter.Open(RoomInput{Dir: ws.Dir(), Scratch: scratchDir(ws.Dir()), Read: append(read, spoolDir(ws.Dir()))})
+	room, err := ws.all.Shelter.Open(RoomInput{Dir: ws.Dir(), Scratch: scratchDir(ws.base()), Read: append(read, spoolDir(ws.base()))})
 	if err != nil {
 		return nil, fmt.Errorf("confine %s: %w", ws.owner.Agent, err)
 	}

@@ -38,7 +38,7 @@ type toolboxInput struct {
 
 func openToolbox(in toolboxInput) (*toolbox, error) {
 	w, err := tools.Open(tools.Env{
-		Dir: in.Workspace.Dir(), Seen: in.Workspace.Seen(), Files: in.Workspace.Ls, Run: in.Workspace.Run, Environ: in.Env, Spool: spoolDir(in.Workspace.Dir()),
+		Dir: in.Workspace.Dir(), Seen: in.Workspace.Seen(), Files: in.Workspace.Ls, Run: in.Workspace.Run, Environ: in.Env, Spool: spoolDir(in.Workspace.base()),
 		Output: in.Limits.Output, Timeout: in.Limits.Command, Redact: in.Transcript.Redact,
 		Filter: func(w io.Writer) tools.Filter { return in.Transcript.Filter(w) },
 	})

@@ -89,6 +89,13 @@ type WorkspaceInput struct {
 
 func (w *Workspaces) dir(run string) string { return filepath.Join(w.State, "work", run) }
 
+// treeDir is where the files of a workspace are; the git directory that greenward uses
+// on them lies beside it, so that both can be shown, or copied, in one go.
+func treeDir(base string) string { return filepath.Join(base, "tree") }
+
+// base is the path that all the workspace's directories begin with.
+func (ws *Workspace) base() string { return filepath.Dir(ws.Dir()) }
+
 // Open makes the workspace of an agent. What an earlier life of that agent left
 // there is rescued first. ErrBusy: that life has not ended.
 func (w *Workspaces) Open(ctx context.Context, in WorkspaceInput) (*Workspace, error) {
@@ -149,7 +156,7 @@ const workBranch = "work"
 
 // checkout makes the files.
 func (w *Workspaces) checkout(ctx context.Context, base string, reg owner) (*git.Worktree, error) {
-	in := git.CheckoutInput{Dir: base, Commit: reg.Base, Branch: workBranch, Author: agentIdentity(reg.Agent, reg.Opened)}
+	in := git.CheckoutInput{Dir: treeDir(base), Commit: reg.Base, Branch: workBranch, Author: agentIdentity(reg.Agent, reg.Opened)}
 	if reg.Lower.IsZero() {
 		return w.Repo.Checkout(ctx, in)
 	}
@@ -180,7 +187,7 @@ func agentIdentity(agent string, when time.Time) git.Identity {
 func (ws *Workspace) Rebase(ctx context.Context, base git.Hash) error {
 	next := ws.owner
 	next.Base = base
-	if err := writeOwner(ws.Dir(), next); err != nil {
+	if err := writeOwner(ws.base(), next); err != nil {
 		return err
 	}
 	if err := ws.Reset(ctx, base); err != nil {
@@ -213,7 +220,7 @@ func (ws *Workspace) Remove() error {
 	ws.all.Repo.Host().At("workspace before removal")
 	err := ws.evict()
 	if err == nil {
-		err = remove(ws.Dir())
+		err = remove(ws.base())
 	}
 	ws.all.Repo.Host().At("workspace after removal")
 	if err := errors.Join(err, ws.unlock()); err != nil {
@@ -225,7 +232,7 @@ func (ws *Workspace) Remove() error {
 // remove deletes the files first and the register last, so that a crash between
 // leaves a register that the next sweep follows.
 func remove(base string) error {
-	dirs := []string{base, spoolDir(base), scratchDir(base), layerDir(base)}
+	dirs := []string{base, spoolDir(base), scratchDir(base), upperDir(base), kernelDir(base)}
 	if err := proc.UnmountBelow(dirs...); err != nil {
 		return err
 	}
@@ -233,9 +240,6 @@ func remove(base string) error {
 		if err := removeAll(dir); err != nil {
 			return err
 		}
-	}
-	if err := git.RemoveWorktree(base); err != nil {
-		return err
 	}
 	if err := os.Remove(base + ".owner"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -277,7 +281,10 @@ func (ws *Workspace) Discard(ctx context.Context) ([]git.Ref, error) {
 	}
 	saved, err := ws.Rescue(ctx)
 	if errors.Is(err, errDamaged) && ctx.Err() == nil {
-		return saved, errors.Join(setAside(ctx, ws.Dir(), err.Error()), ws.Remove())
+		if err := setAside(ctx, ws.base(), err.Error()); err != nil {
+			return saved, errors.Join(err, ws.unlock()) // as below
+		}
+		return saved, ws.Remove()
 	}
 	if err != nil {
 		return saved, errors.Join(err, ws.unlock()) // the files stay for the next sweep
@@ -331,10 +338,10 @@ func (w *Workspaces) reclaim(ctx context.Context, base string) ([]git.Ref, error
 		if _, statErr := os.Stat(base); errors.Is(statErr, fs.ErrNotExist) {
 			return nil, nil
 		}
-		return nil, setAside(ctx, base, "it has no register")
+		return nil, giveUp(ctx, base, "it has no register")
 	}
 	if err != nil {
-		return nil, errors.Join(setAside(ctx, base, err.Error()), remove(base))
+		return nil, giveUp(ctx, base, err.Error())
 	}
 	if reg.Identity != w.Self && reg.Alive() {
 		return nil, ErrBusy
@@ -343,15 +350,15 @@ func (w *Workspaces) reclaim(ctx context.Context, base string) ([]git.Ref, error
 		return nil, remove(base)
 	}
 	if shown, err := w.Layers.remount(ctx, base, reg.Lower); !shown || err != nil {
-		return nil, errors.Join(err, setAside(ctx, base, "the checkout below it is gone"), remove(base))
+		return nil, errors.Join(err, giveUp(ctx, base, "the checkout below it is gone"))
 	}
-	tree, err := git.OpenWorktree(base, w.Repo.Host())
+	tree, err := git.OpenWorktree(treeDir(base), w.Repo.Host())
 	if err != nil { // half made, or emptied by its agent
-		return nil, errors.Join(setAside(ctx, base, err.Error()), remove(base))
+		return nil, giveUp(ctx, base, err.Error())
 	}
 	refs, err := w.rescue(ctx, tree, reg)
 	if errors.Is(err, errDamaged) && ctx.Err() == nil {
-		return refs, errors.Join(setAside(ctx, base, err.Error()), remove(base))
+		return refs, giveUp(ctx, base, err.Error())
 	}
 	if err != nil {
 		return refs, err
@@ -359,16 +366,24 @@ func (w *Workspaces) reclaim(ctx context.Context, base string) ([]git.Ref, error
 	return refs, remove(base)
 }
 
+// giveUp sets aside what is in the place of a workspace, then empties it.
+func giveUp(ctx context.Context, base, why string) error {
+	if err := setAside(ctx, base, why); err != nil {
+		return err
+	}
+	return remove(base)
+}
+
 // setAside keeps files that no ref can hold. A directory without any just goes.
 func setAside(ctx context.Context, base, why string) error {
 	from := base
-	if exists(layerDir(base)) { // what was changed lies there
+	if exists(upperDir(base)) { // what was changed lies there
 		if err := proc.UnmountBelow(base); err != nil {
 			return err
 		}
-		from = filepath.Join(layerDir(base), "upper")
+		from = upperDir(base)
 	}
-	inside, err := os.ReadDir(from)
+	inside, err := os.ReadDir(treeDir(from))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -27,7 +27,7 @@ func (w *world) die(ws *Workspace) {
 	w.Helper()
 	reg := ws.owner
 	reg.Identity = proc.Identity{Pid: 1<<22 + 1, Start: "never", Host: w.self.Host}
-	if err := errors.Join(writeOwner(ws.Dir(), reg), ws.unlock()); err != nil {
+	if err := errors.Join(writeOwner(ws.base(), reg), ws.unlock()); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -138,7 +138,7 @@ func TestA02LiveWorkspaceStays(t *testing.T) {
 	}
 	reg := ws.owner
 	reg.Start = "earlier" // the number was given to another process
-	if err := writeOwner(ws.Dir(), reg); err != nil {
+	if err := writeOwner(ws.base(), reg); err != nil {
 		t.Fatal(err)
 	}
 	if refs, err := other.Sweep(t.Context()); err != nil || len(refs) != 1 || exists(ws.Dir()) {
@@ -187,14 +187,16 @@ func TestHalfMadeWorkspaceIsRemade(t *testing.T) {
 	all := w.workspaces()
 	for name, spoil := range map[string]func(base string) error{
 		"only the register": func(base string) error { return os.RemoveAll(base) },
-		"no checkout":       func(base string) error { return os.RemoveAll(filepath.Join(base+".git", "refs", "heads", "work")) },
+		"no checkout": func(base string) error {
+			return os.RemoveAll(filepath.Join(treeDir(base)+".git", "refs", "heads", "work"))
+		},
 		"no repository": func(base string) error {
-			return errors.Join(os.RemoveAll(base+".git"), os.Remove(filepath.Join(base, "README.md")), os.RemoveAll(filepath.Join(base, "tasks")))
+			return errors.Join(os.RemoveAll(treeDir(base)+".git"), os.Remove(filepath.Join(treeDir(base), "README.md")), os.RemoveAll(filepath.Join(treeDir(base), "tasks")))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ws := w.workspace(all, "worker-1")
-			if err := spoil(ws.Dir()); err != nil {
+			if err := spoil(ws.base()); err != nil {
 				t.Fatal(err)
 			}
 			w.die(ws)

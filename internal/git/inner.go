@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -147,8 +148,8 @@ func (i inner) refs(prefix string) ([]RefValue, error) {
 }
 
 // lends reports whether the objects of .git are what they seem: its own directory,
-// which borrows from nowhere but where we let it.
-func (i inner) lends(alternates string) bool {
+// which borrows from nowhere but where we let it, in one of some forms.
+func (i inner) lends(alternates ...string) bool {
 	for _, dir := range []string{".git", ".git/objects", ".git/objects/pack", ".git/objects/info"} {
 		info, err := i.root.Lstat(dir)
 		if err != nil || !info.IsDir() {
@@ -156,7 +157,21 @@ func (i inner) lends(alternates string) bool {
 		}
 	}
 	text, err := i.read("objects/info/alternates", maxRefFile*4)
-	return err == nil && text == alternates
+	return err == nil && slices.Contains(alternates, text)
+}
+
+// borrow says where objects are looked for beside the own ones.
+func (i inner) borrow(alternates string) error {
+	return i.replace("objects/info/alternates", []byte(alternates))
+}
+
+// replace puts a file into .git, whatever was there.
+func (i inner) replace(name string, data []byte) error {
+	name = path.Join(".git", name)
+	if err := i.root.RemoveAll(name); err != nil {
+		return err
+	}
+	return i.root.WriteFile(name, data, 0o644)
 }
 
 // plant makes a fresh .git, whatever was there, in which a branch stands at a
@@ -196,11 +211,7 @@ func (i inner) index(from string) error {
 	if err != nil {
 		return err
 	}
-	const name = ".git/index"
-	if err := i.root.RemoveAll(name); err != nil {
-		return err
-	}
-	return i.root.WriteFile(name, data, 0o644)
+	return i.replace("index", data)
 }
 
 // fresh removes .git, directories without write permission included.

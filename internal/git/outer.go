@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -42,42 +43,18 @@ func (r *Repo) outer(in CheckoutInput) (*Worktree, error) {
 	)
 }
 
+func (r *Repo) worktree(in CheckoutInput) *Worktree {
+	return &Worktree{dir: in.Dir, repo: &Repo{dir: outerDir(in.Dir), host: r.host}, from: r.dir, settings: in.settings(true)}
+}
+
 // outerDirs makes the directories of an outer git directory that is empty.
 func (r *Repo) outerDirs(in CheckoutInput) (*Worktree, error) {
-	w := &Worktree{dir: in.Dir, repo: &Repo{dir: outerDir(in.Dir), host: r.host}, from: r.dir}
+	w := r.worktree(in)
 	return w, errors.Join(
 		os.RemoveAll(w.repo.dir),
 		os.MkdirAll(filepath.Join(w.repo.dir, "objects", "info"), 0o755),
 		os.MkdirAll(filepath.Dir(w.branchFile(in.Branch)), 0o755),
 	)
-}
-
-// outerLike makes an outer git directory that has, but for its author and its
-// branch, what another one has that was made for the same hub and branch.
-func (r *Repo) outerLike(in CheckoutInput, like string) (*Worktree, error) {
-	w, err := r.outerDirs(in)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range []string{"HEAD", "config", borrowedFrom, "index", filepath.Join("objects", "info", "alternates")} {
-		if err := link(filepath.Join(w.repo.dir, name), filepath.Join(like, name)); err != nil {
-			return nil, err
-		}
-	}
-	return w, os.WriteFile(filepath.Join(w.repo.dir, innerConfig), []byte(in.settings(true)), 0o644)
-}
-
-// link gives a file that is only ever replaced, never changed, a second name; a
-// copy, where the file system has no more names for it.
-func link(to, from string) error {
-	if os.Link(from, to) == nil {
-		return nil
-	}
-	data, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, data, 0o644)
 }
 
 // aged is how much older than its index the files of an aged working copy are at least.
@@ -115,18 +92,13 @@ func (w *Worktree) Age(ctx context.Context, commit Hash) error {
 }
 
 // own writes what the .git below top, which is or will be laid over another one,
-// has of its own: its author, and where it borrows objects.
+// has of its own: its author.
 func (w *Worktree) own(top string) error {
-	config, err := os.ReadFile(filepath.Join(w.repo.dir, innerConfig))
-	if err != nil {
+	git := filepath.Join(top, ".git")
+	if err := os.MkdirAll(git, 0o755); err != nil {
 		return err
 	}
-	info := filepath.Join(top, ".git", "objects", "info")
-	return errors.Join(
-		os.MkdirAll(info, 0o755),
-		os.WriteFile(filepath.Join(top, ".git", "config"), config, 0o644),
-		os.WriteFile(filepath.Join(info, "alternates"), []byte(w.lent()), 0o644),
-	)
+	return os.WriteFile(filepath.Join(git, "config"), []byte(w.settings), 0o644)
 }
 
 // borrow says where objects are looked for beside the own ones: in the hub, and
@@ -144,10 +116,24 @@ func (w *Worktree) borrow(within bool) error {
 	return errors.Join(os.WriteFile(next, []byte(from), 0o644), os.Rename(next, path))
 }
 
-// lent is what the inner repository borrows from.
-func (w *Worktree) lent() string {
-	return alternate(filepath.Join(w.from, "objects")) + "\n" + alternate(filepath.Join(w.repo.dir, "objects")) + "\n"
+// lent is what the inner repository borrows from: the hub, and the outer repository
+// where that has objects of its own.
+func (w *Worktree) lent(own bool) string {
+	from := alternate(filepath.Join(w.from, "objects")) + "\n"
+	if own {
+		from += alternate(filepath.Join(w.repo.dir, "objects")) + "\n"
+	}
+	return from
 }
+
+// hasObjects reports whether the outer repository has objects of its own.
+func (w *Worktree) hasObjects() bool {
+	found, err := os.ReadDir(filepath.Join(w.repo.dir, "objects"))
+	return err == nil && slices.ContainsFunc(found, func(d fs.DirEntry) bool { return d.Name() != "info" })
+}
+
+// trusted reports whether the inner repository borrows only from where it was let.
+func (w *Worktree) trusted(in inner) bool { return in.lends(w.lent(false), w.lent(true)) }
 
 // unmerged reads an index; "": the own one. One of whoever works here is only data.
 func (w *Worktree) unmerged(ctx context.Context, index string) ([]string, error) {
@@ -177,5 +163,8 @@ func (w *Worktree) show() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(in.index(filepath.Join(w.repo.dir, "index")), in.close())
+	if w.hasObjects() && in.lends(w.lent(false)) { // of which the index may tell
+		err = in.borrow(w.lent(true))
+	}
+	return errors.Join(err, in.index(filepath.Join(w.repo.dir, "index")), in.close())
 }

@@ -22,6 +22,8 @@ type Worktree struct {
 	dir  string
 	repo *Repo
 	from string // git directory whose objects it borrows
+	// settings is the configuration of .git; "": the outer git directory has it.
+	settings string
 }
 
 // Files of the outer git directory.
@@ -62,22 +64,22 @@ func (r *Repo) Checkout(ctx context.Context, in CheckoutInput) (*Worktree, error
 
 // Over says what a working copy is laid over.
 type Over struct {
-	Lower string // required: the directory of a working copy that Checkout made, on the same branch
-	At    Hash   // required: the commit where it stands
-	// Upper is a directory for what differs from Lower, where that lies apart: what
-	// the .git of the new one has of its own is written there before Show. Empty:
-	// Show makes a copy.
+	At Hash // required: the commit where the one below stands
+	// Upper is where what differs in Dir will lie, where that lies apart: what the .git
+	// of the new one has of its own is written there before Show. Empty: Show makes a copy.
 	Upper string
-	Show  func() error // required: makes Dir show Lower, and Upper where there is one
+	// Show is required: it makes Dir, and the git directory beside it, show a working
+	// copy of the same name and branch that Checkout made, and Upper where there is one.
+	Show func() error
 }
 
-// CheckoutOver makes a working copy of a directory that shows, copy-on-write, the
-// one of o.Lower. No git runs unless another commit is wanted, and no file is as
-// large as the index is copied: what both have alike is one file with two names,
-// which git replaces and never changes.
+// CheckoutOver makes a working copy that shows another one copy-on-write, with both of
+// its git directories. No git runs unless another commit is wanted, and what is written
+// is one file: who works there.
 func (r *Repo) CheckoutOver(ctx context.Context, in CheckoutInput, o Over) (*Worktree, error) {
-	w, err := r.outerLike(in, outerDir(o.Lower))
-	if err == nil && o.Upper != "" {
+	w := r.worktree(in)
+	var err error
+	if o.Upper != "" {
 		err = w.own(o.Upper)
 	}
 	if err == nil {
@@ -86,10 +88,11 @@ func (r *Repo) CheckoutOver(ctx context.Context, in CheckoutInput, o Over) (*Wor
 	if err == nil && o.Upper == "" {
 		err = w.own(in.Dir)
 	}
-	if err == nil && o.At == in.Commit {
-		err = link(w.branchFile(in.Branch), filepath.Join(outerDir(o.Lower), "refs", "heads", in.Branch))
-	} else if err == nil {
-		err = w.Reset(ctx, in.Commit)
+	if err == nil && o.At != in.Commit {
+		// Without its branch it counts as not made, until it stands at the commit.
+		if err = os.Remove(w.branchFile(in.Branch)); err == nil {
+			err = w.Reset(ctx, in.Commit)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("check out %s: %w", in.Commit.Short(), err)
@@ -118,10 +121,6 @@ func (w *Worktree) Made() bool {
 	tip, err := w.repo.Tip("HEAD")
 	return err == nil && !tip.IsZero()
 }
-
-// RemoveWorktree removes the outer git directory of the working copy that was in
-// dir.
-func RemoveWorktree(dir string) error { return os.RemoveAll(outerDir(dir)) }
 
 // Unlock takes away what a killed git left locked. Nobody else may work on it.
 func (w *Worktree) Unlock() error {
@@ -193,9 +192,13 @@ func (w *Worktree) replant(commit Hash) error {
 	if err != nil {
 		return fmt.Errorf("make .git: %w", err)
 	}
-	config, err := os.ReadFile(filepath.Join(w.repo.dir, innerConfig))
-	if err != nil {
-		return fmt.Errorf("make .git: %w", err)
+	config := w.settings
+	if config == "" {
+		kept, err := os.ReadFile(filepath.Join(w.repo.dir, innerConfig))
+		if err != nil {
+			return fmt.Errorf("make .git: %w", err)
+		}
+		config = string(kept)
 	}
 	in, err := w.inner()
 	if err != nil {
@@ -204,7 +207,7 @@ func (w *Worktree) replant(commit Hash) error {
 	err = in.fresh()
 	if err == nil {
 		err = in.plant(planting{
-			branch: strings.TrimPrefix(string(branch), "refs/heads/"), config: string(config), alternates: w.lent(),
+			branch: strings.TrimPrefix(string(branch), "refs/heads/"), config: config, alternates: w.lent(w.hasObjects()),
 			index: filepath.Join(w.repo.dir, "index"), commit: commit,
 		})
 	}
@@ -222,7 +225,7 @@ func (w *Worktree) Head(ctx context.Context) (Hash, error) {
 		return "", err
 	}
 	head, err := in.head()
-	err = errors.Join(err, w.borrow(in.lends(w.lent())), in.close())
+	err = errors.Join(err, w.borrow(w.trusted(in)), in.close())
 	if err == nil {
 		_, err = w.repo.Commit(head)
 		if errors.Is(err, ErrNotFound) {
@@ -242,7 +245,7 @@ func (w *Worktree) Refs(prefix string) ([]RefValue, error) {
 		return nil, err
 	}
 	all, err := in.refs(prefix)
-	if err := errors.Join(err, w.borrow(in.lends(w.lent())), in.close()); err != nil {
+	if err := errors.Join(err, w.borrow(w.trusted(in)), in.close()); err != nil {
 		return nil, fmt.Errorf("list the refs of a working copy: %w", err)
 	}
 	return slices.DeleteFunc(all, func(r RefValue) bool {

@@ -186,7 +186,7 @@ func (c *Crowd) open(ctx context.Context, all *agents.Workspaces, name string) (
 func (c *Crowd) leave() error {
 	var faults []error
 	for _, ws := range c.opened {
-		if _, err := os.Lstat(ws.Dir() + ".owner"); err == nil {
+		if _, err := os.Lstat(filepath.Dir(ws.Dir()) + ".owner"); err == nil {
 			faults = append(faults, ws.Remove())
 		}
 	}

@@ -79,9 +79,10 @@ func (c *Crowd) workspace(ctx context.Context, all *agents.Workspaces, name stri
 	if err != nil {
 		return copied{}, err
 	}
-	parts := []string{ws.Dir(), ws.Dir() + ".git"}
-	if proc.Mounted(ws.Dir()) { // what is changed lies in the layer
-		parts[0] = ws.Dir() + ".layer"
+	base := filepath.Dir(ws.Dir())
+	parts := []string{base}
+	if proc.Mounted(base) { // what is changed lies apart
+		parts = []string{base + ".upper", base + ".kernel"}
 	}
 	return copied{dir: ws.Dir(), parts: parts, remove: ws.Remove}, nil
 }
