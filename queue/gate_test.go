@@ -67,7 +67,7 @@ func TestOddPathsLand(t *testing.T) {
 	}
 	w.branch("2", base, "all", other)
 	got := w.land()
-	w.wantLanded(got, "1 landed", `2 ejected conflict [--output=x -dash :(glob)x "caf\351" "new\nline" sp ace ümlaut]`)
+	w.wantLanded(got, "1 landed", `2 ejected conflict [--output=x -dash :(glob)x "caf\351" new`+"\nline sp ace ümlaut]")
 	if report, err := Audit(t.Context(), w.hub, "", ""); err != nil || len(report.Mismatches) != 0 || report.Commits != 1 {
 		t.Errorf("audit: %+v, %v", report, err)
 	}

@@ -72,7 +72,7 @@ func TestTopShowsAgentsOfOtherHosts(t *testing.T) {
 	t.Parallel()
 	dir := gittest.Bare(t)
 	gittest.Commit(t, dir, "main", "begin", map[string]string{"a": "a\n"})
-	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: t.Output(), now: gittest.Clock(), host: gittest.Host(t), dir: dir}
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: t.Output(), now: gittest.Clock(), host: gittest.Host(t), dir: dir, remote: defaultRemote}
 	p, err := a.open(t.Context(), false)
 	if err != nil {
 		t.Fatal(err)
