@@ -55,6 +55,7 @@ type command struct {
 	name    string
 	args    string // after the name, for the usage line
 	summary string
+	more    string // what the help says besides
 	example string
 	mounts  bool // it makes workspaces, which may be mounts
 	run     func(a *app, fs *flag.FlagSet) func(ctx context.Context, args []string) error
@@ -291,6 +292,9 @@ func (a *app) help(c command, fs *flag.FlagSet) {
 	fmt.Fprintf(a.stdout, "%s\n\nusage: greenward %s %s\n\n", c.summary, c.name, c.args)
 	fs.SetOutput(a.stdout)
 	fs.PrintDefaults()
+	if c.more != "" {
+		fmt.Fprintf(a.stdout, "\n%s\n", c.more)
+	}
 	if c.example != "" {
 		fmt.Fprintf(a.stdout, "\nexamples:\n  %s\n", strings.ReplaceAll(strings.TrimSpace(c.example), "\n", "\n  "))
 	}

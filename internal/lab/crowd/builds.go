@@ -29,6 +29,9 @@ type Builds struct {
 // packages of the module that is built.
 const packages = 25
 
+// lastPackage is the one that nothing imports.
+const lastPackage = "p24"
+
 // module is a module of packages that each import the one before.
 func module() map[string]string {
 	files := map[string]string{"go.mod": "module lab\n\ngo 1.21\n"}
@@ -115,8 +118,8 @@ func (c *Crowd) cold(ctx context.Context, all *agents.Workspaces) (took float64,
 
 // build changes a package that nothing imports, and builds all.
 func (c *Crowd) build(ctx context.Context, ws *agents.Workspace, change int) (float64, error) {
-	name := filepath.Join(ws.Dir(), fmt.Sprintf("p%d", packages-1), "changed.go")
-	if err := os.WriteFile(name, fmt.Appendf(nil, "package p%d\n\nconst Changed = %d\n", packages-1, change), 0o644); err != nil {
+	name := filepath.Join(ws.Dir(), lastPackage, "changed.go")
+	if err := os.WriteFile(name, fmt.Appendf(nil, "package %s\n\nconst Changed = %d\n", lastPackage, change), 0o644); err != nil {
 		return 0, err
 	}
 	said := proc.NewCapture(1<<10, 1<<10, nil)

@@ -81,7 +81,8 @@ type Report struct {
 	Targets    []Figure    `json:"targets"`
 }
 
-// Run measures one thing after the other.
+// Run measures one thing after the other. With an error the report has what was measured
+// before.
 func (c *Crowd) Run(ctx context.Context) (out Report, err error) {
 	defer func() { err = errors.Join(err, c.leave()) }()
 	if c.Only == nil {
@@ -110,8 +111,8 @@ func (c *Crowd) Run(ctx context.Context) (out Report, err error) {
 		if err := measures[part](); err != nil {
 			return out, fmt.Errorf("measure %s: %w", part, err)
 		}
+		out.Targets = out.Figures()
 	}
-	out.Targets = out.Figures()
 	return out, nil
 }
 

@@ -19,6 +19,7 @@ import (
 // Workspaces is what they cost, beside `git clone --shared`.
 type Workspaces struct {
 	Clone       Making  `json:"clone"`
+	Sparse      Sparse  `json:"sparse"`
 	Workspace   Making  `json:"workspace"`
 	Faster      float64 `json:"faster"`  // making one workspace, by median
 	Smaller     float64 `json:"smaller"` // on disk after the first commit
@@ -39,6 +40,14 @@ type Making struct {
 	SlowestRm float64 `json:"slowest_remove_ms"`
 }
 
+// Sparse is a clone with nothing but what one task names, which no workspace is: it is
+// what leaving files out would bring where nothing can be shared.
+type Sparse struct {
+	Making
+	Files  int  `json:"files"`  // of all that there are
+	Builds bool `json:"builds"` // the package that the task is about
+}
+
 // copied is one working copy that is measured.
 type copied struct {
 	dir    string
@@ -55,6 +64,10 @@ func (c *Crowd) workspaces(ctx context.Context, all *agents.Workspaces) (*Worksp
 		return nil, err
 	}
 	c.Say("%d workspaces, one after the other", c.Agents)
+	c.Say("%d times with the files of one task alone", few)
+	if out.Sparse, err = c.sparse(ctx, few); err != nil {
+		return nil, err
+	}
 	layer := func(ctx context.Context, name string) (copied, error) { return c.workspace(ctx, all, name) }
 	if out.Workspace, err = c.one(ctx, c.Agents, layer, out); err != nil {
 		return nil, err
@@ -72,6 +85,41 @@ func (c *Crowd) clone(ctx context.Context, name string) (copied, error) {
 	}
 	err := c.command(ctx, "", "git", "clone", "-q", "--shared", "--branch", "main", c.Hub.Dir(), dir)
 	return copied{dir: dir, parts: []string{dir}, remove: func() error { return os.RemoveAll(dir) }}, err
+}
+
+// sparse makes clones that have two directories: a package, and one of texts. The last
+// is kept, to see what can be done with it.
+func (c *Crowd) sparse(ctx context.Context, n int) (out Sparse, err error) {
+	few := func(ctx context.Context, name string) (copied, error) {
+		dir := c.scratch(name)
+		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+			return copied{}, err
+		}
+		err := c.command(ctx, "", "git", "clone", "-q", "--shared", "--sparse", "--branch", "main", c.Hub.Dir(), dir)
+		if err == nil {
+			err = c.command(ctx, dir, "git", "sparse-checkout", "set", lastPackage, "dir-00")
+		}
+		return copied{dir: dir, parts: []string{dir}, remove: func() error { return os.RemoveAll(dir) }}, err
+	}
+	if out.Making, err = c.one(ctx, n, few, nil); err != nil {
+		return out, err
+	}
+	one, err := few(ctx, "sparse")
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, one.remove()) }()
+	err = filepath.WalkDir(one.dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == ".git" {
+			return fs.SkipDir
+		}
+		if err == nil && d.Type().IsRegular() {
+			out.Files++
+		}
+		return err
+	})
+	out.Builds = c.command(ctx, one.dir, "go", "build", "./"+lastPackage) == nil && ctx.Err() == nil
+	return out, err
 }
 
 func (c *Crowd) workspace(ctx context.Context, all *agents.Workspaces, name string) (copied, error) {
