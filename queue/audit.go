@@ -247,10 +247,10 @@ func (a *auditor) recompute(ctx context.Context) ([]git.Hash, error) {
 // should have landed.
 func (a *auditor) merged(ctx context.Context, in git.MergeInput) (git.Hash, error) {
 	m, err := a.hub.MergeTree(ctx, in)
-	if _, refused := errors.AsType[*git.CommandError](err); refused || len(m.Conflicts) > 0 {
-		return "", nil
+	if err != nil || len(m.Conflicts) > 0 {
+		return "", err // a git that fails proves nothing against a landing
 	}
-	return m.Tree, err
+	return m.Tree, nil
 }
 
 // expected says what the i-th different tree should have been.

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -107,5 +109,27 @@ func TestAuditLetsHonestHistoryBe(t *testing.T) {
 	report, lines := w.audit(base, nil)
 	if len(lines) != 0 || report.Unchecked != 9 {
 		t.Errorf("%+v", report)
+	}
+}
+
+// A git that fails (an object is gone, the disk is full, the user may not write) proves
+// nothing against what landed: it is an error, never a mismatch.
+func TestAuditThatCannotMergeAccusesNobody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]string{"a.txt": "1\n2\n3\n4\n5\n6\n7\n8\n9\n"})
+	base := w.git("rev-parse", "main")
+	blob := w.git("rev-parse", "main:a.txt")
+	w.branch("one", "main", "one", map[string]string{"a.txt": "one\n2\n3\n4\n5\n6\n7\n8\n9\n"})
+	w.branch("nine", "main", "nine", map[string]string{"a.txt": "1\n2\n3\n4\n5\n6\n7\n8\nnine\n"})
+	w.wantLanded(w.land(), "nine landed", "one landed")
+	if report, lines := w.audit(base, nil); report.Commits != 2 || len(lines) != 0 {
+		t.Fatalf("before anything is lost: %+v", report)
+	}
+	if err := os.Remove(filepath.Join(w.dir, "objects", blob[:2], blob[2:])); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Audit(t.Context(), w.hub, git.Hash(base), "")
+	if err == nil || len(report.Mismatches) != 0 {
+		t.Errorf("got %+v, %v, want an error and no mismatch", report, err)
 	}
 }

@@ -48,12 +48,10 @@ func (a *app) audit(ctx context.Context, span string) (err error) {
 	if err != nil {
 		return err
 	}
-	if in.Repo == nil {
-		leave, borrowErr := in.borrow(ctx)
-		defer func() { err = errors.Join(err, leave()) }()
-		if borrowErr != nil {
-			return borrowErr
-		}
+	leave, borrowErr := in.borrow(ctx)
+	defer func() { err = errors.Join(err, leave()) }()
+	if borrowErr != nil {
+		return borrowErr
 	}
 	if !in.From.IsZero() && in.From != in.To {
 		turned, err := in.Repo.IsAncestor(ctx, in.To, in.From)
@@ -107,13 +105,13 @@ func (a *app) withHeads(ctx context.Context) (*place, error) {
 	return p, nil
 }
 
-// auditSpan is what to audit; without a Repo the commits are the clone's own.
+// auditSpan is what to audit; its Repo is a scratch one, see borrow.
 type auditSpan struct {
 	queue.AuditInput
 }
 
 // borrow makes a repository that has the objects of all that are asked, so that
-// nothing is written into a clone; leave removes it.
+// nothing is written into them, and who may only read them can audit; leave removes it.
 func (s *auditSpan) borrow(ctx context.Context) (leave func() error, err error) {
 	dir, err := os.MkdirTemp("", "greenward-audit-")
 	leave = func() error { return os.RemoveAll(dir) }
@@ -172,12 +170,6 @@ func (p *place) span(ctx context.Context, text string) (s auditSpan, err error) 
 		}
 	}
 	s.Records = repos
-	for _, end := range []git.Hash{s.To, s.From} {
-		if _, err := p.hub.Commit(end); !end.IsZero() && err != nil {
-			return s, nil //nolint:nilerr // it is in the clone alone
-		}
-	}
-	s.Repo = p.hub.Repo
 	return s, nil
 }
 

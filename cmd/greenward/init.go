@@ -50,23 +50,41 @@ func (a *app) init(ctx context.Context, show bool) error {
 	if err != nil {
 		return err
 	}
-	text := config.Detect(files, read)
-	if head, err := repo.HeadRef(); err == nil && !head.IsZero() && head.Short() != config.Default().Main {
-		text = append(fmt.Appendf(nil, "main: %s\n", head.Short()), text...)
-	}
-	if show || bare {
-		fmt.Fprint(a.stdout, string(text))
-		if bare && !show {
-			return usagef("a bare repository has no working tree to write to: commit the text above as %s", config.File)
-		}
-		return nil
-	}
 	for _, name := range []string{config.File, config.FallbackFile} {
-		if slices.Contains(files, name) {
+		if slices.Contains(files, name) && !show && !bare {
 			return a.join(ctx, top, name, read)
 		}
 	}
+	text := config.Detect(files, read)
+	main, err := a.firstTrunk(ctx, orElse(top, orElse(a.dir, ".")))
+	if err != nil {
+		return err
+	}
+	if main != config.Default().Main {
+		text = append(fmt.Appendf(nil, "main: %s\n", main), text...)
+	}
+	if show || bare {
+		if err := a.print(map[string]any{"policy": string(text)}, func(w io.Writer) { fmt.Fprint(w, string(text)) }); err != nil || show {
+			return err
+		}
+		return usagef("a bare repository has no working tree to write to: commit the text above as %s", config.File)
+	}
 	return a.writePolicy(ctx, top, text, files)
+}
+
+// firstTrunk is the trunk that a policy written in dir should name. It makes the hub of a
+// clone, so that from now on `git push greenward HEAD:queue/…` asks for a change to land.
+// Where the remote does not answer, what the clone remembers of it has to do.
+func (a *app) firstTrunk(ctx context.Context, dir string) (string, error) {
+	hub, err := git.OpenHub(ctx, git.HubInput{Dir: dir, Remote: a.remote, Host: a.host, Key: a.key})
+	if err != nil {
+		return "", err
+	}
+	name, _, _, err := a.trunk(ctx, hub)
+	if _, doubt := errors.AsType[usageError](err); err != nil && hub.HasRemote() && ctx.Err() == nil && !doubt {
+		name, _, _, err = a.ownTrunk(ctx, hub)
+	}
+	return name, err
 }
 
 func (a *app) writePolicy(ctx context.Context, top string, text []byte, files []string) error {
@@ -98,7 +116,7 @@ func (a *app) writePolicy(ctx context.Context, top string, text []byte, files []
 			line(w, "  no checks were found, so it says `checks: none`: green is then whatever merges; add one")
 		}
 		if !slices.Contains(files, ".gitattributes") {
-			line(w, "put `tasks/ export-ignore` into .gitattributes, so that archives leave the task files out")
+			line(w, "to leave the task files out of archives, put `tasks/ export-ignore` into .gitattributes")
 		}
 		line(w, "commit it to %s: the policy in force is the one there", policy.Main)
 	})

@@ -109,31 +109,69 @@ func (a *app) upstreamTrunk(ctx context.Context, hub *git.Hub) (git.Ref, error) 
 		hub.Upstream(), strings.Join(names[:min(len(names), 10)], ", "), config.File)
 }
 
-// ownTrunk guesses the trunk of a repository that follows none: main, else what the
-// remote that was cloned had for HEAD, else HEAD's.
+// ownTrunk is the trunk of a repository that follows none: in a clone what was found
+// before, else main, else what the remote that was cloned had for HEAD, else master, else
+// HEAD's while there is no other branch, or the policy of that commit names the trunk.
 func (a *app) ownTrunk(ctx context.Context, hub *git.Hub) (string, git.Hash, *git.Repo, error) {
-	repo := hub.Repo
+	repo, remote := hub.Repo, "refs/remotes/"+a.remote+"/"
+	var candidates []git.Ref
 	if hub.Clone() != nil {
 		repo = hub.Clone()
+		found, err := hub.HeadRef() // it names main until something was found
+		if err != nil {
+			return "", "", nil, err
+		}
+		candidates = append(candidates, found)
 	}
-	remote := "refs/remotes/" + a.remote + "/"
-	name := config.Default().Main
-	candidates := []git.Ref{"refs/heads/main", git.Ref(remote + "main")}
+	candidates = append(candidates, "refs/heads/main", git.Ref(remote+"main"))
 	if head, err := repo.Symbolic(ctx, git.Ref(remote+"HEAD")); err == nil && !head.IsZero() {
 		candidates = append(candidates, head)
 	}
-	if head, err := repo.HeadRef(); err == nil && !head.IsZero() {
-		candidates, name = append(candidates, head), head.Short()
+	out, err := repo.HeadRef()
+	if err != nil {
+		return "", "", nil, err
 	}
-	ref, at, err := standing(repo, candidates)
+	if hub.Clone() == nil {
+		candidates = append(candidates, out) // nobody checks branches out there
+	}
+	ref, at, err := standing(repo, append(candidates, "refs/heads/master"))
 	if err != nil || ref != "" {
 		return strings.TrimPrefix(strings.TrimPrefix(string(ref), remote), "refs/heads/"), at, repo, err
 	}
-	at, err = repo.RevParse(ctx, "HEAD") // detached, and no branch that could be main
-	if err != nil && !errors.Is(err, git.ErrNotFound) {
-		return "", "", nil, err
+	if out.IsZero() { // detached, and no branch that could be main
+		if at, err = repo.RevParse(ctx, "HEAD"); err != nil && !errors.Is(err, git.ErrNotFound) {
+			return "", "", nil, err
+		}
+		return config.Default().Main, at, repo, nil
 	}
-	return name, at, repo, nil
+	if at, err = repo.Tip(out); err != nil || at.IsZero() {
+		return out.Short(), at, repo, err
+	}
+	return out.Short(), at, repo, a.onlyTrunk(repo, out, at)
+}
+
+// onlyTrunk refuses to take the branch that happens to be checked out for the trunk where
+// another one may be it, and the policy there does not say.
+func (a *app) onlyTrunk(repo *git.Repo, out git.Ref, at git.Hash) error {
+	heads, err := repo.Refs("refs/heads/")
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, head := range heads {
+		if name := head.Ref.Short(); !strings.HasPrefix(string(head.Ref), git.QueuePrefix) && name != config.Default().Green.Branch {
+			names = append(names, name)
+		}
+	}
+	if len(names) < 2 {
+		return nil
+	}
+	policy, err := a.policyAt(repo, at, "")
+	if err != nil || policy.Main != "" {
+		return err
+	}
+	return usagef("which branch is the trunk cannot be told: none is called main or master, and there are %s; name it: commit `main: NAME` in %s on %s, or give --config FILE",
+		strings.Join(names[:min(len(names), 10)], ", "), config.File, out.Short())
 }
 
 // standing is the first of some refs that stands in a repository; empty: none.
@@ -151,7 +189,7 @@ func standing(repo *git.Repo, refs []git.Ref) (git.Ref, git.Hash, error) {
 
 // remember has HEAD of a clone's hub name the trunk, so that it is not looked for again.
 func (p *place) remember(ctx context.Context) error {
-	if p.hub.Clone() == nil || !p.hub.HasRemote() {
+	if p.hub.Clone() == nil {
 		return nil
 	}
 	if head, err := p.hub.HeadRef(); err != nil || head == p.main {
