@@ -299,3 +299,43 @@ func TestA55NoKeyIsReached(t *testing.T) {
 		t.Errorf("the key is reached:\n%s", results)
 	}
 }
+
+// What requests cost that came to nothing is in the transcript: the next life of the run
+// counts it, and whoever reads the end learns the server's own words.
+func TestA53WhatWasAskedInVainIsCountedAndTold(t *testing.T) {
+	for class, cut := range map[model.Class]Cut{model.Context: CutContext, model.Filtered: CutDecline, model.Invalid: CutInvalid, model.Network: ""} {
+		t.Run(string(class), func(t *testing.T) {
+			state := t.TempDir()
+			transcript, err := OpenTranscript(TranscriptInput{State: state, Run: "run", Agent: "w", Now: gittest.Clock()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := transcript.Add(Event{Kind: EventStart, Role: "worker", Task: "run/a", Claim: "c"}); err != nil {
+				t.Fatal(err)
+			}
+			l := bench(failing{&model.Error{Class: class, Message: "no tools here", Spent: model.Usage{Prompt: 7, Completion: 2}}}, Limits{})
+			l.Transcript = transcript
+			got, err := l.Run(t.Context(), "go")
+			if got != cut || (err != nil) != (cut == "") {
+				t.Fatalf("%q, %v", got, err)
+			}
+			if told := l.because(got); cut != "" && (!strings.HasPrefix(string(told), string(cut)) || !strings.Contains(string(told), "no tools here")) {
+				t.Errorf("told %q", told)
+			}
+			if err := transcript.Close(); err != nil {
+				t.Fatal(err)
+			}
+			spent, err := (&Meter{State: state}).Spent("run")
+			if err != nil || spent.Total() != l.Spent().Total() || spent.Prompt < 7 {
+				t.Errorf("the transcript counts %+v, the conversation %+v (%v)", spent, l.Spent(), err)
+			}
+			lines, err := os.ReadFile(TranscriptPath(state, "run", "w"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last, err := LastEpisode(TranscriptPath(state, "run", "w")); err != nil || last.Replies != 0 || len(last.Spent) == 0 {
+				t.Errorf("the last life is %+v (%v): %s", last, err, lines)
+			}
+		})
+	}
+}

@@ -88,7 +88,7 @@ func (j *Judge) Judge(ctx context.Context, c Case) (out Judgement, err error) {
 		return out, err
 	}
 	cut, err := loop.Run(ctx, c.text())
-	out.Spent, out.Model, out.Cut = loop.Spent(), loop.answeredBy, cut
+	out.Spent, out.Model, out.Cut = loop.Spent(), loop.answeredBy, loop.because(cut)
 	return out, errors.Join(err, j.Transcript.Add(Event{Kind: EventEnd, Outcome: string(cut), Text: strings.Join(out.Findings, "\n")}))
 }
 

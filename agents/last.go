@@ -38,14 +38,14 @@ func LastEpisode(path string) (Last, error) {
 
 func (l *Last) take(e Event) {
 	l.At = e.At
+	if e.Usage != nil {
+		l.Spent = append(l.Spent, Spending{SpentBy{Owner: l.Start.Task, Agent: e.Agent, Model: e.Model, Asked: l.Start.Model}, *e.Usage})
+	}
 	switch e.Kind {
 	case EventStart:
 		*l = Last{Start: e, At: e.At}
 	case EventReply:
 		l.Replies, l.Ended = l.Replies+1, false
-		if e.Usage != nil {
-			l.Spent = append(l.Spent, Spending{SpentBy{Owner: l.Start.Task, Agent: e.Agent, Model: e.Model, Asked: l.Start.Model}, *e.Usage})
-		}
 	case EventCall:
 		l.Doing = short(strings.Join(strings.Fields(e.Tool+" "+string(e.Args)), " "), 100)
 	case EventResult:

@@ -114,6 +114,7 @@ type Loop struct {
 	pace
 
 	answeredBy string // the model, as the server names it
+	refusal    string // why the last request came to nothing
 }
 
 // Spent is what the conversation has used so far.
@@ -231,10 +232,10 @@ func (l *Loop) ask(ctx context.Context) (model.Reply, Cut, error) {
 	reply, err := l.Client.Complete(ctx, request)
 	refused, ok := errors.AsType[*model.Error](err)
 	if ok {
-		l.spent = l.spent.Add(refused.Spent)
+		noted := l.inVain(refused)
 		cuts := map[model.Class]Cut{model.Context: CutContext, model.Filtered: CutDecline, model.Invalid: CutInvalid}
-		if cut := cuts[refused.Class]; cut != "" {
-			return model.Reply{}, cut, l.Transcript.Add(Event{Kind: EventNote, Text: refused.Error()})
+		if cut := cuts[refused.Class]; cut != "" || noted != nil {
+			return model.Reply{}, cut, noted
 		}
 	}
 	if ok && refused.Class == model.Endless {
@@ -267,6 +268,24 @@ func (l *Loop) ask(ctx context.Context) (model.Reply, Cut, error) {
 		Event{Kind: EventMessage, Message: &reply.Message},
 		Event{Kind: EventReply, Model: reply.Model, Usage: &reply.Usage, Took: reply.Took, Text: string(reply.Stop)},
 	)
+}
+
+// inVain notes a request that came to nothing, and what it cost all the same.
+func (l *Loop) inVain(refused *model.Error) error {
+	l.spent, l.refusal = l.spent.Add(refused.Spent), refused.Error()
+	e := Event{Kind: EventNote, Text: l.refusal}
+	if refused.Spent.Total() > 0 {
+		e.Model, e.Usage = l.Model, &refused.Spent
+	}
+	return l.Transcript.Add(e)
+}
+
+// because is a cut with the server's own words, where it was the server who cut.
+func (l *Loop) because(cut Cut) Cut {
+	if l.refusal != "" && (cut == CutContext || cut == CutDecline || cut == CutInvalid) {
+		return cut + ": " + Cut(l.refusal)
+	}
+	return cut
 }
 
 func (l *Loop) request(messages []model.Message) model.Request {

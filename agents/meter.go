@@ -117,9 +117,9 @@ func (m *Meter) more(run, file string) error {
 	}
 }
 
-// take counts one line. Most lines are neither a start nor a reply, and are long.
+// take counts one line. Most lines are neither a start nor tell of a usage, and are long.
 func (m *Meter) take(run string, state *metering, line []byte) {
-	if !bytes.Contains(line, []byte(`"kind":"`+EventReply+`"`)) && !bytes.Contains(line, []byte(`"kind":"`+EventStart+`"`)) {
+	if !bytes.Contains(line, []byte(`"usage":{`)) && !bytes.Contains(line, []byte(`"kind":"`+EventStart+`"`)) {
 		return
 	}
 	var e struct {
@@ -133,7 +133,7 @@ func (m *Meter) take(run string, state *metering, line []byte) {
 	case json.Unmarshal(line, &e) != nil:
 	case e.Kind == EventStart && e.Task != "":
 		state.owner, state.asked = e.Task, e.Model
-	case e.Kind == EventReply && e.Usage != nil:
+	case e.Usage != nil:
 		by := SpentBy{Owner: state.owner, Agent: e.Agent, Model: e.Model, Asked: state.asked}
 		m.runs[run][by] = m.runs[run][by].Add(*e.Usage)
 	}

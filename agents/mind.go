@@ -103,7 +103,7 @@ func (s *modelSession) Work(ctx context.Context, text string, accept Accept) (Re
 	if cut != "" {
 		s.report = Report{
 			Outcome: Blocked, Summary: "stopped: " + string(cut),
-			Notes: []string{fmt.Sprintf("stopped by the harness: %s, after %d replies and %d tokens", cut, s.loop.Steps(), s.loop.Spent().Total())},
+			Notes: []string{fmt.Sprintf("stopped by the harness: %s, after %d replies and %d tokens", s.loop.because(cut), s.loop.Steps(), s.loop.Spent().Total())},
 		}
 	}
 	s.report.Model = s.loop.answeredBy

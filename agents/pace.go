@@ -153,7 +153,9 @@ func (l *Loop) summary(ctx context.Context) (string, error) {
 	for try := range 3 {
 		reply, err := l.Client.Complete(ctx, l.request(append(l.shrunk(try), ask)))
 		if refused, ok := errors.AsType[*model.Error](err); ok && slices.Contains([]model.Class{model.Context, model.Invalid, model.Filtered}, refused.Class) {
-			l.spent = l.spent.Add(refused.Spent)
+			if err := l.inVain(refused); err != nil {
+				return "", err
+			}
 			continue
 		}
 		if err != nil {

@@ -142,7 +142,7 @@ func (p *Planner) converse(ctx context.Context, n News, wake Wake) (d *draft, cu
 	if cut != "" {
 		d.finished = false
 	}
-	return d, cut, loop.Spent(), errors.Join(err, p.Transcript.Add(Event{Kind: EventEnd, Text: d.summary, Outcome: string(cut)}))
+	return d, loop.because(cut), loop.Spent(), errors.Join(err, p.Transcript.Add(Event{Kind: EventEnd, Text: d.summary, Outcome: string(cut)}))
 }
 
 const createSchema = `{"type":"object","required":["tasks"],"additionalProperties":false,"properties":{"tasks":{"type":"array","minItems":1,"maxItems":100,"items":{

@@ -54,9 +54,9 @@ func (t *Transcript) prior(task, claim string) (*Prior, error) {
 			p.Began = e.At
 		case EventReply:
 			p.Steps++
-			if e.Usage != nil {
-				p.Spent = p.Spent.Add(*e.Usage)
-			}
+		}
+		if e.Usage != nil {
+			p.Spent = p.Spent.Add(*e.Usage)
 		}
 	}
 	if h.Start.Task != task || h.Start.Claim != claim || len(h.Messages) < 2 || h.Start.Role != "worker" {

@@ -25,8 +25,8 @@ const (
 	EventMessage = "message" // one message of the conversation, as it was sent or received
 	EventCall    = "call"    // a tool is about to run
 	EventResult  = "result"  // what it gave
-	EventReply   = "reply"   // accounting of one model call
-	EventNote    = "note"    // what the harness did
+	EventReply   = "reply"   // accounting of one model call that was answered
+	EventNote    = "note"    // what the harness did; with a usage, a model call in vain
 	EventFresh   = "fresh"   // the conversation begins anew: the messages that follow are all of it
 	EventEnd     = "end"     // how the episode ended
 	EventTorn    = "torn"    // a line that a crash cut off; only ever read
