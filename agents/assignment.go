@@ -157,7 +157,9 @@ func (a *assignment) land(ctx context.Context, report Report) (journal.Decision,
 	}
 	a.ending.Rescued = append(a.ending.Rescued, saved...)
 	for _, ref := range a.ending.Rescued {
-		report.Findings = append(slices.Clone(report.Findings), "work that is not in this change is kept at "+string(ref))
+		if !slices.ContainsFunc(report.Findings, func(f string) bool { return strings.HasSuffix(f, " "+string(ref)) }) {
+			report.Findings = append(slices.Clone(report.Findings), "work that is not in this change is kept at "+string(ref))
+		}
 	}
 	head, err := a.compose(ctx, report)
 	if err != nil {

@@ -83,7 +83,8 @@ type commandSession struct {
 	intro string
 	said  string // the task, told again to every later start
 	spent model.Usage
-	told  int // how often it has told of what it used
+	told  int          // how often it has told of what it used
+	began *[2]git.Hash // the state before its first start
 
 	lent    []string            // names of variables that were lent to it
 	secrets []model.Secret      // their values
@@ -201,7 +202,10 @@ func (s *commandSession) start(ctx context.Context, text string) (Report, error)
 	if err != nil {
 		return Report{}, err
 	}
-	return s.report(result, after != before, told, kept.String())
+	if s.began == nil {
+		s.began = &before
+	}
+	return s.report(result, after != *s.began, told, kept.String())
 }
 
 // minLent is the length of a lent value below which it is found in anything.
@@ -231,6 +235,10 @@ func (s *commandSession) report(result proc.Result, changed bool, told Told, out
 		report.Outcome = Failed // it did nothing, and says so
 	case !result.OK():
 		report.Outcome = Partial
+	case !changed && len(s.job.Task.Acceptance) == 0:
+		// One that could not log in, or read no task, ends with 0 too.
+		report.Outcome = Partial
+		report.Notes = append(report.Notes, "it changed no file, and that it ended well proves nothing: the task may have been done before, or not at all")
 	}
 	// What it says goes into commits, which go everywhere.
 	if fault := told.Fault(); fault != "" {

@@ -186,7 +186,15 @@ func (w *Worker) do(ctx, held context.Context, j *assignment, why string) (endin
 		ending.Rescued, err = append(ending.Rescued, saved...), errors.Join(err, cleanErr)
 	}()
 	if why != "" {
-		return j.handBack(ctx, Report{Outcome: Failed, Summary: "give up " + j.task.Title, Notes: []string{why}})
+		left, err := j.earlier()
+		if err != nil {
+			return ending, err
+		}
+		report := Report{Outcome: Failed, Summary: "give up " + j.task.Title, Notes: []string{why}}
+		for _, one := range left[max(0, len(left)-maxFlags):] {
+			report.Findings = append(report.Findings, "what was done for it is kept at "+string(one.Ref))
+		}
+		return j.handBack(ctx, report)
 	}
 	if ending, err = j.run(ctx, held); err != nil {
 		err = ws.blame(ctx, err)

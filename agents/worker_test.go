@@ -272,11 +272,18 @@ func TestCommandMind(t *testing.T) {
 	}
 }
 
-func TestCommandMindThatDoesNothing(t *testing.T) {
+func TestA29CommandMindThatDoesNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	ending := w.do(w.worker(&CommandMind{Argv: []string{"false"}}), w.addTask(Task{ID: "run/a"}))
 	if ending.Outcome != Failed {
 		t.Errorf("ending %+v", ending)
+	}
+	// That it ended well proves nothing, unless the task says how to prove it.
+	if ending := w.do(w.worker(&CommandMind{Argv: []string{"echo", "please log in"}}), w.addTask(Task{ID: "run/c"})); ending.Outcome != Partial {
+		t.Errorf("a command that only says something: %+v", ending)
+	}
+	if ending := w.do(w.worker(&CommandMind{Argv: []string{"true"}}), w.addTask(Task{ID: "run/d", Acceptance: []string{"test -e README.md"}})); ending.Outcome != Done {
+		t.Errorf("a task that proves to be done: %+v", ending)
 	}
 	worker := w.worker(&CommandMind{Argv: []string{"no-such-agent"}})
 	task := w.addTask(Task{ID: "run/b"})

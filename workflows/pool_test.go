@@ -104,7 +104,7 @@ func TestTaskThatSpoilsWorkspacesIsHandedOffAsFailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	h, err := agents.ParseHandoff(c.Trailers())
-	if err != nil || h.Outcome != agents.Failed || !strings.Contains(strings.Join(h.Notes, " "), "3 workers in a row left a workspace that cannot be read") {
+	if err != nil || h.Outcome != agents.Failed || !strings.Contains(strings.Join(h.Notes, " "), "3 workers in a row left a workspace that cannot be read") || !strings.Contains(strings.Join(h.Findings, " "), "is kept at refs/greenward/rescue/") {
 		t.Errorf("hand-off %+v, %v", h, err)
 	}
 	saved, err := agents.ListRescued(s.hub.Repo, "run/t00")

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"greenward/internal/proc"
@@ -87,6 +88,15 @@ type failed struct {
 	} `json:"data"`
 }
 
+// UnmarshalJSON takes a lone string as the message.
+func (f *failed) UnmarshalJSON(data []byte) error {
+	type plain failed
+	if err := json.Unmarshal(data, (*plain)(f)); err != nil {
+		return json.Unmarshal(data, &f.Message)
+	}
+	return nil
+}
+
 // part is what opencode puts into its lines.
 type part struct {
 	Text  string `json:"text"`
@@ -140,13 +150,19 @@ func (o *Output) End() {
 		return
 	}
 	var got event
-	if json.Unmarshal(line, &got) != nil {
-		return
+	err := json.Unmarshal(line, &got)
+	if _, shape := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !shape {
+		return // where one field has another shape, the others count
 	}
 	o.take(got)
-	// A liar's numbers are not let below zero, nor wrap round.
-	const most = 1 << 40
-	count := func(n int64) int64 { return min(max(n, 0), most) }
+	// What nothing can have used is not believed: it would end a run, or wrap round.
+	const most = 1e9
+	count := func(n int64) int64 {
+		if n < 0 || n > most {
+			return 0
+		}
+		return n
+	}
 	tokens := got.Part.Tokens
 	cached := count(got.Usage.Cached) + count(got.Usage.Read) + count(tokens.Cache.Read) + count(got.Stats.Cached)
 	prompt := count(got.Usage.Input) + count(got.Usage.Read) + count(got.Usage.Created) + count(tokens.Input) + count(tokens.Cache.Read) + count(got.Stats.Input)

@@ -55,8 +55,10 @@ not JSON at all
 		"an error":         {`{"type":"error","error":{"name":"APIError","data":{"message":"no key","statusCode":401}}}` + "\n", "", "no key", used{}, 0},
 		"a failed turn":    {`{"type":"turn.failed","error":{"message":"no quota"}}` + "\n", "", "no quota", used{}, 0},
 		"plain text":       {"one\ntwo\n", "", "", used{}, 0},
-		"a liar":           {`{"type":"turn.completed","usage":{"input_tokens":-5,"output_tokens":99999999999999999}}`, "", "", used{Completion: 1 << 40}, 0},
+		"a liar":           {`{"type":"turn.completed","usage":{"input_tokens":-5,"output_tokens":99999999999999999}}`, "", "", used{}, 0},
 		"other types":      {`{"type":7}` + "\n" + `{"item":"x"}` + "\n[]\nnull\n", "", "", used{}, 0},
+		"a word as error":  {`{"type":"error","error":"no key"}` + "\n", "", "no key", used{}, 0},
+		"numbers as text":  {`{"type":"turn.failed","usage":{"input_tokens":"7","output_tokens":3},"error":{"message":"no quota"}}` + "\n", "", "no quota", used{Completion: 3}, 0},
 		"one endless line": {strings.Repeat("{", 2*maxLine) + "\n" + codex, "all is done", "", used{Prompt: 10037, Cached: 7, Completion: 15}, 1},
 	} {
 		for _, size := range []int{1, 7, 1 << 20} {
