@@ -418,14 +418,15 @@ func (w *world) offers() []Offer {
 	return nil
 }
 
-// freezeBorn finds where the checks begin that green's policy does not have:
-// before that, they cannot have passed.
+// freezeBorn finds where the checks begin that green's policy does not have, or has with
+// another definition: before that, they cannot have passed.
 func (c *cycle) freezeBorn() error {
 	if c.old == nil || c.frozen.Policy != "" {
 		return nil
 	}
 	for id := range c.needs {
-		if mine, ok := c.old.Check(c.needs[id].Check.Name); ok && mine.Required {
+		check := c.needs[id].Check
+		if mine, ok := c.old.Check(check.Name); ok && mine.Required && mine.Def() == check.Def() {
 			continue
 		}
 		for at := 1; at < len(c.frozen.Line); at++ {
@@ -436,7 +437,7 @@ func (c *cycle) freezeBorn() error {
 			if err != nil {
 				return err
 			}
-			if k, ok := p.Check(c.needs[id].Check.Name); ok && k.Required {
+			if k, ok := p.Check(check.Name); ok && k.Required && k.Def() == check.Def() {
 				c.frozen.Born[id] = at
 				break
 			}

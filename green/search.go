@@ -3,6 +3,7 @@ package green
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"greenward/green/culprit"
 	"greenward/internal/git"
@@ -28,7 +29,7 @@ func (s State) nextSearch() (State, []Effect) {
 	}
 	s.search = search{check: s.todo[0]}
 	s.todo = s.todo[1:]
-	if at, ok := s.In.Born[s.search.check]; ok && at > 0 {
+	if at, ok := s.In.Born[s.search.check]; ok && at > 0 && !s.wasRed() {
 		s.search.base, s.search.born = at-1, true
 		return s.consider()
 	}
@@ -40,6 +41,12 @@ func (s State) nextSearch() (State, []Effect) {
 		return s.stepBack(s.last())
 	}
 	return s.ask(goalBase, 0, false)
+}
+
+// wasRed reports whether the check fails as green's policy defines it, too: then its new
+// definition is not what broke, and the good end can tell more than where it came.
+func (s State) wasRed() bool {
+	return slices.ContainsFunc(s.left, func(id string) bool { return strings.HasPrefix(id, s.search.check+"#") })
 }
 
 // searched goes on when every failing check was looked into. Where all of them are

@@ -285,10 +285,10 @@ func (l *Lander) met(base, tip git.Hash, paths []string) (string, error) {
 		if walked++; walked > maxBlame || c.Parent().IsZero() {
 			return "", nil
 		}
-		if change, ok := c.Trailers().Get(merge.ChangeKey); ok {
+		if c.Committer.Email != Committer(c.Committer.When).Email {
+			entry = "" // whatever its trailers say, the queue did not land it
+		} else if change, ok := c.Trailers().Get(merge.ChangeKey); ok {
 			entry = change
-		} else if c.Committer.Email != Committer(c.Committer.When).Email {
-			entry = ""
 		}
 		touched, err := l.touched(c, paths)
 		if err != nil {

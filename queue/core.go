@@ -358,8 +358,8 @@ func (s State) land(m Merged, w Waiting, p proof, now time.Time) State {
 	note := m.Note
 	if !p.on.IsZero() {
 		d.Tested = &p.tip
-		if p.tip != m.Tip && note == "" {
-			note = "tested as " + p.tip.Short() + " on " + p.on.Short() + "; main had moved when it landed"
+		if p.tip != m.Tip && p.on != s.tip && note == "" {
+			note = "tested as " + p.tip.Short() + " on " + p.on.Short() + "; landed on " + s.tip.Short()
 		}
 	}
 	if note != "" {

@@ -385,7 +385,8 @@ func (x *Exchange) ended() ([]git.RefUpdate, error) {
 	var updates []git.RefUpdate
 	listed := map[string]bool{} // an entry may have been decided more than once
 	for _, d := range slices.Backward(log.All()) {
-		ref, err := git.QueueRef(d.Entry[:max(strings.LastIndexByte(d.Entry, '@'), 0)])
+		// Also of a name that no change may have: it was refused, and goes like others.
+		ref, err := git.ParseRef(git.QueuePrefix + d.Entry[:max(strings.LastIndexByte(d.Entry, '@'), 0)])
 		if err != nil || !decided(d.State) || listed[d.Entry] {
 			continue // an adoption has no branch
 		}

@@ -57,11 +57,18 @@ func (h Hash) wire() string {
 type Ref string
 
 // ParseRef accepts a full ref name by the rules of git-check-ref-format, and
-// refuses what could be taken for an option or for a special name.
+// refuses what could be taken for an option or for a special name. The branch of a change
+// may begin with a dash, and so may what keeps its head: whoever pushed it is told that
+// QueueRef does not take it.
 func ParseRef(s string) (Ref, error) {
 	rest, ok := strings.CutPrefix(s, "refs/")
 	if !ok || rest == "" {
 		return "", fmt.Errorf("%q is not a full ref name: it must begin with refs/", s)
+	}
+	for _, prefix := range []string{QueuePrefix, EjectedPrefix, string(Track(QueuePrefix))} {
+		if name, ok := strings.CutPrefix(s, prefix+"-"); ok {
+			rest = prefix[len("refs/"):] + "_" + name
+		}
 	}
 	if why := badRef(rest); why != "" {
 		return "", fmt.Errorf("%q is not a ref name: %s", s, why)

@@ -25,10 +25,10 @@ const (
 // QueueRef is the branch of a waiting change. The name is one path component.
 func QueueRef(name string) (Ref, error) {
 	if strings.Contains(name, "/") {
-		return "", fmt.Errorf("queue name %q: one path component is wanted, without a slash", name)
+		return "", fmt.Errorf("queue name %q: one path component is wanted, without a slash: push it under another name", name)
 	}
-	if strings.HasPrefix(name, "_") {
-		return "", fmt.Errorf("queue name %q: it must not begin with _", name)
+	if strings.HasPrefix(name, "_") || strings.HasPrefix(name, "-") {
+		return "", fmt.Errorf("queue name %q: it must not begin with %s: push it under another name", name, name[:1])
 	}
 	return ParseRef(QueuePrefix + name)
 }
@@ -75,3 +75,9 @@ func leaf(prefix, path string) (Ref, error) {
 
 // EntryID names a change in the queue: its branch and the first 12 digits of its head.
 func EntryID(name string, head Hash) string { return name + "@" + head.Short() }
+
+// IsEntry reports whether a text has the form of an entry.
+func IsEntry(text string) bool {
+	at := strings.LastIndexByte(text, '@')
+	return at > 0 && len(text)-at-1 == 12 && strings.Trim(text[at+1:], "0123456789abcdef") == ""
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -215,4 +216,18 @@ func TestFsckGreenThatItsLogDoesNotKnow(t *testing.T) {
 	if len(got) == 0 || !strings.HasPrefix(got[0], "green ") {
 		t.Errorf("a green that is not the log's: %q", got)
 	}
+}
+
+// Change: is the queue's word that it landed a change. A person who writes it, for what
+// never was a change or for one that landed elsewhere, is named.
+func TestFsckChangeTrailerThatTheQueueDidNotWrite(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.landAs("real", "r@000000000000")
+	forged := gittest.Commit(t, w.dir, "main", "mine\n\nChange: never@0123456789ab", map[string]string{"x": "1\n"})
+	copied := gittest.Commit(t, w.dir, "main", "copy\n\nChange: r@000000000000", map[string]string{"y": "1\n"})
+	gittest.Commit(t, w.dir, "main", "of another tool\n\nChange: I0123", map[string]string{"z": "1\n"})
+	want := []string{"forged " + forged, "forged " + copied}
+	slices.Sort(want)
+	w.want(w.fsck(true), want...)
 }

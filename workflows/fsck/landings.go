@@ -78,8 +78,13 @@ func (f *Fsck) compare() ([]Finding, error) {
 		if undone[commit.Hash] {
 			continue
 		}
-		if _, ended := commit.Trailers().Get(merge.ChangeKey); ended && commit.Committer.Email == queue.Committer(commit.Committer.When).Email {
+		entry, ended := commit.Trailers().Get(merge.ChangeKey)
+		switch {
+		case !ended:
+		case commit.Committer.Email == queue.Committer(commit.Committer.When).Email:
 			c.ours = append(c.ours, commit)
+		case git.IsEntry(entry):
+			c.find(KindForged, string(commit.Hash), "says that it landed %s, and %q committed it, not the queue: it counts for nothing; whoever copies a landed commit leaves out its Change: trailer", entry, git.OneLine(commit.Committer.Email))
 		}
 	}
 	c.logged()
