@@ -69,6 +69,9 @@ type Engine struct {
 	Main   git.Ref          // zero: refs/heads/main
 	// Refused is why nothing can be pushed to the remote now; nil result, or nil: it can.
 	Refused func() *string
+	// Unpublished is why the remote lacks green's newest promotion; nil result, or nil: it
+	// is not known to. Then green stands where the remote has it.
+	Unpublished func() *string
 	// Rewritten is why main is not the one that was seen upstream; nil result, or nil: it is.
 	Rewritten func() *string
 	Green     git.Ref // zero: what the policy at main's tip names

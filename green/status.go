@@ -206,7 +206,15 @@ func (e *Engine) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	lag, err := Measure(ctx, e.Hub.Repo, w.mainRef, w.greenRef)
+	var unpublished *string
+	seen := w.greenRef
+	if e.Unpublished != nil {
+		if unpublished = e.Unpublished(); unpublished != nil {
+			seen = git.Track(w.greenRef)
+			unpublished = new(ReasonRefused + ": " + *unpublished)
+		}
+	}
+	lag, err := Measure(ctx, e.Hub.Repo, w.mainRef, seen)
 	if err != nil {
 		return Status{}, err
 	}
@@ -217,9 +225,9 @@ func (e *Engine) Status(ctx context.Context) (Status, error) {
 	}
 	s := Status{
 		Green: lag.Green, Main: lag.Main, Behind: lag.Behind, LagSeconds: int64(lag.For(now) / time.Second),
-		Hold: w.held(), IgnoredOrders: w.controls.Ignored,
+		Hold: cmp.Or(w.held(), unpublished), IgnoredOrders: w.controls.Ignored,
 	}
-	story := story{log: w.log, patience: p.Green.StaleAfter}
+	story := story{log: w.log, patience: p.Green.StaleAfter, stuck: unpublished != nil}
 	if story.present, s.Running, err = e.present(); err != nil {
 		return Status{}, err
 	}
@@ -252,6 +260,7 @@ func (w *world) held() *string {
 type story struct {
 	log      []Line
 	present  []Phase       // of the cycle at work, or of one that died
+	stuck    bool          // the remote did not take the newest promotion
 	patience time.Duration // how long nobody may have looked before the promoter is at fault; 0: for ever
 }
 
@@ -277,14 +286,20 @@ func (s story) attribute(lag Lag, now time.Time) map[string]int64 {
 			word = until
 		}
 	}
-	for _, line := range s.log {
+	for i, line := range s.log {
 		for _, p := range line.Phases {
 			spend(p.From, known(p.Cause))
 		}
 		switch line.State {
+		case journal.Promoted:
+			if s.stuck && i == len(s.log)-1 {
+				spend(line.At, CausePromoter)
+				continue
+			}
+			spend(line.At, CauseWaiting)
 		case journal.Held:
 			spend(line.At, causeOf(line.Reason))
-		case journal.Promoted, journal.Released, stateWaiting:
+		case journal.Released, stateWaiting:
 			spend(line.At, CauseWaiting)
 		case journal.RolledBack:
 			spend(line.At, CauseHold)

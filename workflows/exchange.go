@@ -254,7 +254,10 @@ func (x *Exchange) giveRemote(ctx context.Context, all bool) ([]git.Ref, error) 
 		return skipped, err
 	}
 	more, err := x.Hub.Publish(ctx, green)
-	if skipped = append(skipped, more...); err != nil {
+	if skipped = append(skipped, more...); len(green) > 0 {
+		err = x.withheld(err)
+	}
+	if err != nil {
 		return skipped, err
 	}
 	if !slices.Contains(more, x.Green) {

@@ -23,6 +23,7 @@ type holds struct {
 	Refused  string  `json:"refused,omitempty"`  // the remote did not take main
 	Rewound  *rewind `json:"rewound,omitempty"`  // somebody set upstream's main back
 	Parted   string  `json:"parted,omitempty"`   // upstream's green is not ours; it holds green alone
+	Withheld string  `json:"withheld,omitempty"` // no hold: the remote did not take green's newest promotion
 	Linear   bool    `json:"linear,omitempty"`   // no hold: the server wants no merges
 }
 
@@ -139,6 +140,26 @@ func (x *Exchange) GreenHeld() *string {
 		return &h.Parted
 	}
 	return nil
+}
+
+// Unpublished is why the remote lacks green's newest promotion; nil: it did not refuse it.
+func (x *Exchange) Unpublished() *string {
+	if h, err := x.holds(); err == nil && h.Withheld != "" {
+		return &h.Withheld
+	}
+	return nil
+}
+
+// withheld notes what the remote said to green; nothing, when it took it.
+func (x *Exchange) withheld(err error) error {
+	said := ""
+	if refused, ok := errors.AsType[*git.PushError](err); ok {
+		said = fmt.Sprintf("the remote refused %s: %s; let it take %s, its tags and %s together (green.tags: none leaves the tags out), then greenward green snapshot",
+			x.Green.Short(), git.OneLine(refused.Said), x.Green.Short(), git.GreenLog)
+	} else if err != nil {
+		return err
+	}
+	return errors.Join(err, x.change(func(h *holds) { h.Withheld = said }))
 }
 
 // rewound reports whether upstream's main was set back, and nobody has said yet

@@ -58,7 +58,7 @@ func (a *app) wire(ctx context.Context, p *place) (*engines, error) {
 	if a.config != "" {
 		e.lander.Policy = &p.policy
 	}
-	e.green = &green.Engine{Hub: p.hub, Judge: e.runner, Signer: signer, Now: a.now, By: by, Main: p.main, Green: p.green, Refused: e.exchange.GreenHeld, Rewritten: e.exchange.Rewritten}
+	e.green = &green.Engine{Hub: p.hub, Judge: e.runner, Signer: signer, Now: a.now, By: by, Main: p.main, Green: p.green, Refused: e.exchange.GreenHeld, Rewritten: e.exchange.Rewritten, Unpublished: e.exchange.Unpublished}
 	return e, nil
 }
 
