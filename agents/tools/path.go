@@ -14,6 +14,10 @@ import (
 	"unicode/utf8"
 )
 
+// maxPath bounds the bytes of a new path. git takes none beyond PATH_MAX, 4,096 on
+// Linux with the directory of the checkout, and leaves such a file out.
+const maxPath = 1024
+
 // place is a file named by the model, after all links are followed.
 type place struct {
 	root *os.Root
@@ -58,6 +62,8 @@ func (w *Workspace) locateForWriting(name string) (place, error) {
 		return place{}, faultf("%s is not a regular file", show(name))
 	case strings.HasSuffix(name, "/"):
 		return place{}, faultf("%s names a directory, not a file", show(name))
+	case !p.exists() && len(p.real) > maxPath:
+		return place{}, faultf("the path has %d bytes; more than %d are not checked out everywhere: use a shorter one", len(p.real), maxPath)
 	case !p.exists():
 		return p, w.clash(p)
 	}

@@ -265,7 +265,7 @@ func TestPathsThatLeadAwayAreRefused(t *testing.T) {
 		b.refused(t, "edit", args{"path": name, "old_str": "secret", "new_str": "y"})
 		b.refused(t, "search", args{"path": name + "/.", "pattern": "secret"})
 	}
-	for _, name := range []string{"tasks/run/t.md", "tasks/new.md", "./tasks/new", "dir/../tasks/x", "chore/x", "chore/run/t.md", "tasks"} {
+	for _, name := range []string{strings.Repeat("a/", 600) + "b", "tasks/run/t.md", "tasks/new.md", "./tasks/new", "dir/../tasks/x", "chore/x", "chore/run/t.md", "tasks"} {
 		b.refused(t, "write", args{"path": name, "content": "y"})
 		b.refused(t, "edit", args{"path": name, "old_str": "task", "new_str": "y"})
 	}

@@ -216,16 +216,21 @@ func (a *app) watch(r *workflows.Run) {
 	if r.Schedule == nil {
 		return
 	}
+	told := map[string]bool{} // alerts of the last cycle: each is told once, until it was gone
 	r.Schedule.OnTick = func(g green.Result) {
 		if g.Action == green.ActionNone {
 			return
 		}
+		before := told
+		told = map[string]bool{}
 		say("snapshot %s %s, %s%s", g.Snapshot.Short(), g.Verdict, g.Action, repaired(g))
 		for _, c := range g.Culprits {
 			say("culprit  %s %s (check %s)", c.Commit.Short(), c.Subject, c.Check)
 		}
 		for _, alert := range g.Alerts {
-			say("alert    %s", alert)
+			if told[alert] = true; !before[alert] {
+				say("alert    %s", alert)
+			}
 		}
 	}
 }
