@@ -252,7 +252,12 @@ func (p *taskParser) line(key string, value *yaml.Node, into *string, most int) 
 	return nil
 }
 
+// list reads a list; one text that stands alone is a list of one, except of ids.
 func (p *taskParser) list(key string, value *yaml.Node, into *[]string) error {
+	if key != "after" && value.Kind == yaml.ScalarNode && value.Tag != "!!null" && isLine(value.Value) {
+		*into = append(*into, value.Value)
+		return nil
+	}
 	if value.Kind != yaml.SequenceNode || len(value.Content) > 100 {
 		return p.malformed(key+" is not a list", fmt.Sprintf("write `%s: [one, two]`, at most 100", key))
 	}

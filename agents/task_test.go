@@ -24,6 +24,21 @@ func TestParseTask(t *testing.T) {
 	}
 }
 
+// Who writes a task by hand has one command, and writes no list.
+func TestParseTaskTakesOneTextForAList(t *testing.T) {
+	got, err := ParseTask("run/a", []byte("---\ntitle: a\npaths: css/**\nacceptance: go test ./css\n---\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Task{ID: "run/a", Title: "a", Priority: DefaultPriority, Paths: []string{"css/**"}, Acceptance: []string{"go test ./css"}}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := ParseTask("run/a", []byte("---\ntitle: a\nacceptance:\n---\n")); err == nil {
+		t.Error("nothing is a list")
+	}
+}
+
 func TestParseTaskRefuses(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":          "",

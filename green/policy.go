@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"greenward/internal/config"
@@ -84,10 +85,28 @@ func weakened(own policy, old *policy) []string {
 	var gone []string
 	for _, c := range old.Required() {
 		if mine, ok := own.Check(c.Name); !ok || !mine.Required {
-			gone = append(gone, fmt.Sprintf("%s is required by green's policy and not by the snapshot's", c.Name))
+			gone = append(gone, fmt.Sprintf("%s is required by green's policy and not by the snapshot's%s", c.Name, renamed(own, old, c)))
 		} else if q := mine.Quarantine; !q.Until.IsZero() && q.Until.After(c.Quarantine.Until) {
 			gone = append(gone, fmt.Sprintf("%s is in quarantine until %s by the snapshot's policy and not by green's", c.Name, q.Until.Format(time.RFC3339)))
 		}
 	}
 	return gone
+}
+
+// renamed says which new check of the candidate's policy a lost one may be called by
+// now: one that runs the same, or else the one whose name goes on from the other.
+func renamed(own policy, old *policy, lost config.Check) string {
+	near := ""
+	for _, c := range own.Required() {
+		if _, known := old.Check(c.Name); known {
+			continue
+		}
+		switch {
+		case c.Run == lost.Run && c.Remote == lost.Remote:
+			return fmt.Sprintf("; %s runs the same: is it the new name?", c.Name)
+		case near == "" && (strings.HasPrefix(c.Name, lost.Name) || strings.HasPrefix(lost.Name, c.Name)):
+			near = fmt.Sprintf("; is %s its new name?", c.Name)
+		}
+	}
+	return near
 }

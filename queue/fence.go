@@ -18,16 +18,19 @@ type claim struct {
 }
 
 // fence lets a hand-off land only while its task is open and its claim is the
-// one that is held. A change without Task: passes. A hand-off that landed before and
+// one that is held. A change without Task: passes, unless it says Handoff:. A hand-off that landed before and
 // was put back by no fault of its own ended its claim then: it needs none, while
 // nobody else has one.
 func (l *Lander) fence(entry string, t git.Trailers, tip git.Hash) (claim, *Found, error) {
 	tasks, ids := distinct(t.All("Task")), distinct(t.All("Claim"))
-	if len(tasks) == 0 {
-		return claim{}, nil, nil
-	}
 	invalid := func(format string, args ...any) (claim, *Found, error) {
 		return claim{}, &Found{Reason: journal.ReasonInvalid, Detail: fmt.Sprintf(format, args...)}, nil
+	}
+	if len(tasks) == 0 {
+		if said, is := t.Get("Handoff"); is { // what reads hand-offs could never make sense of it
+			return invalid("Handoff: %s ends no task; name it by Task: and Claim:, or leave Handoff: out", said)
+		}
+		return claim{}, nil, nil
 	}
 	if len(tasks) > 1 {
 		return invalid("the change names %d tasks (%s); one change ends one task", len(tasks), strings.Join(tasks, ", "))

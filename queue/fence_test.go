@@ -66,6 +66,7 @@ func TestFencing(t *testing.T) {
 		{"no name of a task", claimID, handoff("../one", claimID), removed, "invalid"},
 		{"hidden component", claimID, handoff("run/_/one", claimID), removed, "invalid"},
 		{"two tasks", claimID, handoff("run/one-k3x9", claimID) + "\nTask: run/slice-a1b2", removed, "invalid"},
+		{"no task", claimID, "work\n\nHandoff: done", map[string]string{"a.txt": "1\n"}, "invalid"},
 		{"file stays", claimID, handoff("run/one-k3x9", claimID), map[string]string{"a.txt": "1\n"}, "invalid [tasks/run/one-k3x9.md]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package workflows
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"greenward/internal/git"
 	"greenward/internal/journal"
@@ -65,9 +66,16 @@ func (x *Exchange) both(ctx context.Context, ref git.Ref, tree func(ours, theirs
 	if err != nil {
 		return nil, err
 	}
-	by := queue.Committer(x.Now())
+	by, message := queue.Committer(x.Now()), "join the log of another hub"
+	if ref == git.QueueLog {
+		stands, err := journal.Restated(ctx, x.Hub.Repo, s.ours, s.theirs)
+		if err != nil {
+			return nil, err
+		}
+		message = strings.TrimSpace(message + "\n\n" + stands)
+	}
 	joined, err := x.Hub.WriteCommit(git.CommitInput{
-		Tree: t, Parents: []git.Hash{s.ours, s.theirs}, Author: by, Committer: by, Message: "join the log of another hub",
+		Tree: t, Parents: []git.Hash{s.ours, s.theirs}, Author: by, Committer: by, Message: message,
 	})
 	return []git.RefUpdate{{Ref: ref, New: joined, Old: s.ours}}, err
 }

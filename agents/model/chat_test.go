@@ -230,14 +230,14 @@ func TestProbe(t *testing.T) {
 	}{
 		"there":     {answer(200, js, `{"data":[]}`), ""},
 		"no list":   {answer(404, "text/plain", "404 page not found"), ""},
-		"wrong key": {answer(401, js, `{"error":{"message":"Incorrect key sk-1"}}`), model.Auth},
+		"wrong key": {answer(401, js, `{"error":{"message":"Incorrect key sk-0123456"}}`), model.Auth},
 		"down":      {answer(503, js, `{}`), model.Overload},
 		"silent":    {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, model.Network},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				err := connect(t, tt.h, model.Options{Key: model.NewSecret("sk-1")}).Probe(t.Context())
+				err := connect(t, tt.h, model.Options{Key: model.NewSecret("sk-0123456")}).Probe(t.Context())
 				if tt.want == "" {
 					if err != nil {
 						t.Error(err)
@@ -245,7 +245,7 @@ func TestProbe(t *testing.T) {
 					return
 				}
 				e, ok := errors.AsType[*model.Error](err)
-				if !ok || e.Class != tt.want || strings.Contains(err.Error(), "sk-1") {
+				if !ok || e.Class != tt.want || strings.Contains(err.Error(), "sk-0123456") {
 					t.Errorf("got %v, want class %s", err, tt.want)
 				}
 			})

@@ -10,8 +10,8 @@ import (
 // Redactor replaces keys by dots: plain, as JSON has them within a string, in
 // base64 at any place of a longer text, in hexadecimal and URL-encoded. A text that
 // ends within one, for somebody cut it there, loses that part too, from leastPart
-// letters on; and one whose letters are escaped as \u0041 is, as JSON lets them be. It is
-// safe for concurrent use.
+// letters on; and one whose letters are escaped as \u0041 is, as JSON lets them be. A key
+// of fewer than leastKey letters is none: it stays. It is safe for concurrent use.
 func Redactor(secrets ...Secret) func(text string) string {
 	to := newRedaction(secrets)
 	return func(text string) string {
@@ -111,6 +111,11 @@ func (f *Filter) Flush() error {
 // leastPart is the length from which the beginning of a key tells something.
 const leastPart = 8
 
+// leastKey is the length from which a key is one. Servers that ask for none are given
+// words such as x, test or none, and whoever replaced those would take them out of
+// every file, command and line of a transcript that says them.
+const leastKey = 8
+
 // redaction finds forms of keys as Wu and Manber do (A fast algorithm for
 // multi-pattern searching, 1994): two bytes at a time tell how far the next place is
 // where a form can end, which in most texts is as far as the shortest form is long.
@@ -130,7 +135,7 @@ func pair(a, b byte) int { return (int(a)<<5 ^ int(b)) % pairs }
 func newRedaction(secrets []Secret) *redaction {
 	to := &redaction{}
 	for _, s := range secrets {
-		if s.Empty() {
+		if s.Empty() || len(*s.value) < leastKey {
 			continue
 		}
 		for _, form := range s.forms() {
@@ -169,14 +174,6 @@ func (r *redaction) holds(text []byte) bool {
 
 // find is where the first key begins, and its length; -1: there is none.
 func (r *redaction) find(text []byte) (at, length int) {
-	if r.least < 2 { // a key of one letter
-		for at := range text {
-			if length := r.at(text[at:]); length > 0 {
-				return at, length
-			}
-		}
-		return -1, 0
-	}
 	for end := r.least - 1; end < len(text); {
 		if far := r.skip[pair(text[end-1], text[end])]; far > 0 {
 			end += int(far)

@@ -14,6 +14,9 @@ func naive(text string, keys []Secret) string {
 	for at := 0; at < len(text); {
 		longest, begun := 0, false
 		for _, key := range keys {
+			if len(key.reveal()) < leastKey {
+				continue // is none
+			}
 			for _, form := range key.forms() {
 				switch rest := text[at:]; {
 				case strings.HasPrefix(rest, form):
@@ -40,10 +43,11 @@ func naive(text string, keys []Secret) string {
 // Keys are found wherever they stand, in every form, as by a search for each, and
 // wherever the text is cut into pieces; a text without any comes back as it is.
 func TestRedactionFindsWhatASearchForEachFinds(t *testing.T) {
-	letters := rapid.StringOfN(rapid.SampledFrom([]rune("ab+/=\"1é<")), 1, 12, -1)
+	of := rapid.SampledFrom([]rune("ab+/=\"1é<"))
+	letters, long := rapid.StringOfN(of, 1, 12, -1), rapid.StringOfN(of, leastKey, 16, -1)
 	rapid.Check(t, func(t *rapid.T) {
 		var keys []Secret
-		for _, key := range rapid.SliceOfN(letters, 0, 3).Draw(t, "keys") {
+		for _, key := range rapid.SliceOfN(rapid.OneOf(letters, long), 0, 3).Draw(t, "keys") {
 			keys = append(keys, NewSecret(key))
 		}
 		var b strings.Builder
@@ -87,6 +91,16 @@ func TestRedactionFindsWhatASearchForEachFinds(t *testing.T) {
 			t.Errorf("in pieces %q, want %q", got.String(), want)
 		}
 	})
+}
+
+// A server that asks for no key is given a word, and that word stays in what is said.
+func TestAShortWordIsNoKey(t *testing.T) {
+	const text = `{"kind":"call","text":"go test ./... # ask"}`
+	for _, word := range []string{"k", "test", "none", "sk-test"} {
+		if got := Redactor(NewSecret(word))(text); got != text {
+			t.Errorf("with the key %q the text %s became %s", word, text, got)
+		}
+	}
 }
 
 // Of a key that stands at the end of what was cut off no eight letters stay.

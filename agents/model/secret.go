@@ -47,10 +47,6 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // knows.
 func (s Secret) Redact(text string) string { return Redactor(s)(text) }
 
-// minEncoded is the length of a key below which parts of its encodings would be
-// found in anything.
-const minEncoded = 8
-
 // forms are the ways in which a key is written, the longest first.
 func (s Secret) forms() []string {
 	key := *s.value
@@ -61,7 +57,7 @@ func (s Secret) forms() []string {
 	bare := inJSON(key)
 	forms = append(forms, bare, inJSON(bare)) // and as a text in a text, as arguments of a call are
 	forms = append(forms, base64.StdEncoding.EncodeToString([]byte(key)), base64.URLEncoding.EncodeToString([]byte(key)))
-	if len(key) >= minEncoded {
+	if len(key) >= leastKey {
 		// Within a longer text the key may begin at any of three places of a group;
 		// what its neighbours mix into is left out at both ends.
 		for skip := range 3 {

@@ -82,7 +82,7 @@ type views struct {
 
 // verifiable is where to verify: the hub where there is one, else the clone, without
 // asking a network. With pulled, green is what somebody here would release: the hub
-// first looks at its remote, if that answers; and a clone that holds a green which its
+// of a clone first looks at its remote, if that answers; and a clone that holds a green which its
 // hub does not know of is judged by what it holds.
 func (a *app) verifiable(ctx context.Context, pulled bool) (v views, err error) {
 	clone, err := git.Open(ctx, orElse(a.dir, "."), a.host)
@@ -93,10 +93,12 @@ func (a *app) verifiable(ctx context.Context, pulled bool) (v views, err error) 
 		return v, err
 	}
 	if v.repo.Dir() == clone.Dir() {
-		if bare, err := clone.IsBare(ctx); err != nil || !bare {
+		bare, err := clone.IsBare(ctx)
+		if err != nil || !bare {
 			own, err2 := a.branches(ctx, clone)
 			return own, errors.Join(err, err2, a.noteRemotes(ctx, clone))
 		}
+		pulled = false // a hub or a mirror is judged as it is, not as its remote would make it
 	}
 	open := a.open
 	if pulled { // the newest promotion is wanted: a look at the remote, that may fail

@@ -27,6 +27,14 @@ func submitCommand() command {
 				if err != nil {
 					return err
 				}
+				fs.Visit(func(f *flag.Flag) {
+					if f.Name == "name" && *name == "" {
+						err = usagef("submit: --name is empty: name the queue branch, or leave --name out")
+					}
+				})
+				if err != nil {
+					return err
+				}
 				return a.submit(ctx, orElse(rev, "HEAD"), *name, *wait)
 			}
 		},

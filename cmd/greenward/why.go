@@ -87,6 +87,13 @@ func (s *story) tell(ctx context.Context, subject string) (kind string, err erro
 			return "task", err
 		}
 	}
+	if run, err := s.isRun(subject); err != nil {
+		return "", err
+	} else if run {
+		if err := s.task(ctx, subject); err != nil || len(s.lines) > 0 {
+			return "task", err
+		}
+	}
 	files, err := agents.Query{Agent: subject}.Transcripts(s.place.hub.State())
 	if err == nil && len(files) > 0 {
 		return "agent", s.agent(ctx, subject)
@@ -99,6 +106,24 @@ func (s *story) tell(ctx context.Context, subject string) (kind string, err erro
 		return "", usagef("why: %v", err)
 	}
 	return "commit", s.commit(ctx, commit)
+}
+
+// isRun reports whether a name without a slash is that of a run, whose id is that of
+// the task which is its whole goal: it has a GOAL.md, or a planner had it.
+func (s *story) isRun(name string) (bool, error) {
+	ref, err := git.PlannerRef(name)
+	if err != nil {
+		return false, nil //nolint:nilerr // no run is called so
+	}
+	tip, err := s.place.hub.Tip(ref)
+	if err != nil || !tip.IsZero() {
+		return err == nil, err
+	}
+	_, err = s.place.hub.Lookup(s.place.tip, agents.GoalPath(name))
+	if errors.Is(err, git.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // named is for what no ref and no transcript is called: the changes of a branch, or an
