@@ -22,7 +22,7 @@ type policy struct {
 func readPolicy(repo *git.Repo, treeish git.Hash) (policy, error) {
 	cfg, path, err := config.Load(func(path string) ([]byte, error) {
 		data, err := repo.File(treeish, path)
-		if errors.Is(err, git.ErrNotFound) {
+		if _, lost := errors.AsType[*git.MissingError](err); !lost && errors.Is(err, git.ErrNotFound) { // lost: nobody knows what the policy is
 			return nil, fs.ErrNotExist
 		}
 		return data, err

@@ -155,7 +155,7 @@ func Policy(repo *git.Repo, main git.Hash) (policy config.Config, bad, err error
 func policyAt(repo *git.Repo, tree git.Hash) (config.Config, string, error) {
 	return config.Load(func(path string) ([]byte, error) {
 		data, err := repo.File(tree, path)
-		if errors.Is(err, git.ErrNotFound) {
+		if _, lost := errors.AsType[*git.MissingError](err); !lost && errors.Is(err, git.ErrNotFound) { // lost: nobody knows what the policy is
 			return nil, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
 		}
 		return data, err

@@ -44,6 +44,25 @@ func (a *app) fresh(ctx context.Context) (p *place, unknown, err error) {
 	return p, nil, a.refresh(p)
 }
 
+// stepped are the engines of a command that changes something: the hub has what its
+// remote has, and main's policy as it is then wires them.
+func (a *app) stepped(ctx context.Context) (*engines, error) {
+	e, err := a.engines(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.exchange.Take(ctx); err != nil {
+		return nil, err
+	}
+	if main, err := e.hub.Tip(e.main); err != nil || main == e.tip {
+		return e, err
+	}
+	if err := a.refresh(e.place); err != nil {
+		return nil, err
+	}
+	return a.wire(ctx, e.place)
+}
+
 // currentEngines are engines on a current place.
 func (a *app) currentEngines(ctx context.Context) (*engines, error) {
 	p, err := a.current(ctx)

@@ -64,7 +64,7 @@ func (a *app) snapshot(ctx context.Context, watch bool, name string) error {
 	if a.config != "" {
 		return usagef("green snapshot: --config cannot be used: a promotion names the policy in its own tree, and anybody must be able to verify it; commit the policy to main")
 	}
-	e, err := a.engines(ctx, true)
+	e, err := a.stepped(ctx)
 	if err != nil {
 		return err
 	}
@@ -87,9 +87,6 @@ func (a *app) snapshot(ctx context.Context, watch bool, name string) error {
 			g.Go(func() error { return e.exchange.Run(ctx) })
 		}
 		return g.Wait()
-	}
-	if err := e.exchange.Take(ctx); err != nil {
-		return err
 	}
 	result, err := e.green.Cycle(ctx)
 	if err != nil {

@@ -218,15 +218,12 @@ func landCommand() command {
 const retreats = 20
 
 func (a *app) land(ctx context.Context, each bool) error {
-	e, err := a.engines(ctx, true)
+	e, err := a.stepped(ctx)
 	if err != nil {
 		return err
 	}
 	if each {
 		e.lander.Each = 1
-	}
-	if err := e.exchange.Take(ctx); err != nil {
-		return err
 	}
 	landing, landErr := e.lander.Once(ctx)
 	if landErr != nil && len(landing.Entries) == 0 {

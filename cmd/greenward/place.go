@@ -22,6 +22,7 @@ type place struct {
 	policy      config.Config
 	main, green git.Ref
 	tip         git.Hash // of the hub's main
+	warned      git.Hash // the main whose policy was said to be malformed
 }
 
 // open finds the hub, takes what upstream has when fetch is set or the hub is
@@ -124,7 +125,11 @@ func (a *app) refresh(p *place) error {
 	if err != nil || a.config != "" {
 		return err
 	}
-	p.policy, err = a.policyAt(p.hub.Repo, p.tip, p.policy.Main)
+	var bad error
+	if p.policy, bad, err = policyAt(p.hub.Repo, p.tip, p.policy.Main); bad != nil && p.warned != p.tip {
+		p.warned = p.tip
+		a.note("greenward: the policy at %s is malformed, so an older one is in force: %v", p.tip.Short(), bad)
+	}
 	return err
 }
 
@@ -151,23 +156,20 @@ func (a *app) firstPolicy(ctx context.Context, hub *git.Hub) (config.Config, err
 		policy.Main = branch
 		return policy, nil
 	}
-	return a.policyAt(repo, at, branch)
+	policy, _, err := policyAt(repo, at, branch) // what is wrong with main's is said when it is known
+	return policy, err
 }
 
 // policyAt is the policy that a commit is judged by: the newest well-formed one
-// of its history. main is the trunk where it names none.
-func (a *app) policyAt(repo *git.Repo, at git.Hash, main string) (config.Config, error) {
-	policy, bad, err := queue.Policy(repo, at)
-	if err != nil {
-		return policy, err
-	}
-	if bad != nil {
-		a.note("greenward: the policy at %s is malformed, so an older one is in force: %v", at.Short(), bad)
+// of its history. main is the trunk where it names none; bad is what is wrong with its own.
+func policyAt(repo *git.Repo, at git.Hash, main string) (policy config.Config, bad, err error) {
+	if policy, bad, err = queue.Policy(repo, at); err != nil {
+		return policy, bad, err
 	}
 	if policy.Main == config.Default().Main {
 		policy.Main = main
 	}
-	return policy, nil
+	return policy, bad, nil
 }
 
 // commit is what a person means by a revision: in the hub, or else in the clone.

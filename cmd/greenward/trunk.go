@@ -92,7 +92,7 @@ func (a *app) upstreamTrunk(ctx context.Context, hub *git.Hub) (git.Ref, error) 
 			return "", err
 		}
 		if err == nil {
-			policy, err := a.policyAt(clone, at, "")
+			policy, _, err := policyAt(clone, at, "")
 			if err != nil {
 				return "", err
 			}
@@ -166,7 +166,7 @@ func (a *app) onlyTrunk(repo *git.Repo, out git.Ref, at git.Hash) error {
 	if len(names) < 2 {
 		return nil
 	}
-	policy, err := a.policyAt(repo, at, "")
+	policy, _, err := policyAt(repo, at, "")
 	if err != nil || policy.Main != "" {
 		return err
 	}
