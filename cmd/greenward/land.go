@@ -70,6 +70,7 @@ func (a *app) submit(ctx context.Context, rev, name string, wait bool) error {
 	d, known := log.Find(s.Entry)
 	if known && d.State == journal.Landed {
 		a.note("greenward: %s has landed before, as %s", s.Entry, d.Landed.Short())
+		return a.answered(s, d)
 	}
 	if known { // that it was taken out has to be seen before it comes again
 		if err := p.fetch(ctx); err != nil {
@@ -160,6 +161,11 @@ func (a *app) await(ctx context.Context, p *place, s queue.Submission) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	return a.answered(s, d)
+}
+
+// answered prints what became of a change; errNo: it did not land.
+func (a *app) answered(s queue.Submission, d journal.Decision) error {
 	doc := struct {
 		queue.Submission
 		State  string    `json:"state"`
@@ -385,8 +391,13 @@ func (a *app) order(ctx context.Context, verb, arg, reason string) error {
 	if err != nil {
 		return err
 	}
-	if err := p.heeded(signer); err != nil {
-		return err
+	if p.heeded(signer) != nil { // green may have come to trust the key since it was last looked at
+		if p, err = a.current(ctx); err != nil {
+			return err
+		}
+		if err := p.heeded(signer); err != nil {
+			return err
+		}
 	}
 	said := arg
 	if verb == journal.VerbThaw { // what was set back or rewritten by then is so with a person's consent

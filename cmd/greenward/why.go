@@ -32,11 +32,11 @@ type story struct {
 
 func whyCommand() command {
 	return command{
-		name: "why", args: "TASK | CHANGE | COMMIT | AGENT", summary: "the story of one thing, in order", example: "greenward why build-a-parser-1a2b/lexer-k3x9\ngreenward why lexer-k3x9-4f1c2ab97d10@0123456789ab\ngreenward why main~3\ngreenward why worker-003 --json",
+		name: "why", args: "TASK | CHANGE | COMMIT | AGENT | RUN", summary: "the story of one thing, in order", example: "greenward why build-a-parser-1a2b/lexer-k3x9\ngreenward why lexer-k3x9-4f1c2ab97d10@0123456789ab\ngreenward why main~3\ngreenward why worker-003 --json",
 		run: func(a *app, _ *flag.FlagSet) func(context.Context, []string) error {
 			return func(ctx context.Context, args []string) error {
 				if len(args) != 1 || args[0] == "" {
-					return usagef("why: name one task, change, commit or agent")
+					return usagef("why: name one task, change, commit, agent or run")
 				}
 				return a.why(ctx, args[0])
 			}
@@ -58,7 +58,7 @@ func (a *app) why(ctx context.Context, subject string) error {
 		return err
 	}
 	if kind == "" {
-		return usagef("why: %q is no task, change, commit or agent that this hub knows; greenward tasks, queue, handoffs and log tell names", subject)
+		return usagef("why: %q is no task, change, commit, agent or run that this hub knows; greenward tasks, queue, handoffs and log tell names", subject)
 	}
 	slices.SortStableFunc(s.lines, func(a, b storyLine) int { return a.At.Compare(b.At) })
 	return a.print(map[string]any{"subject": subject, "kind": kind, "story": append([]storyLine{}, s.lines...)}, func(w io.Writer) {
@@ -105,6 +105,10 @@ func (s *story) tell(ctx context.Context, subject string) (kind string, err erro
 	if err != nil {
 		return "", usagef("why: %v", err)
 	}
+	// A change is called after the branch that it was submitted from.
+	if s.decisions(func(d journal.Decision) bool { return strings.HasPrefix(d.Entry, subject+"@") }); len(s.lines) > 0 {
+		return "change", s.commit(ctx, commit)
+	}
 	return "commit", s.commit(ctx, commit)
 }
 
@@ -133,10 +137,13 @@ func (s *story) named(ctx context.Context, name string) (string, error) {
 	if len(s.lines) > 0 {
 		return "change", nil
 	}
-	if err := s.agent(ctx, name); err != nil || len(s.lines) == 0 {
+	if err := s.agent(ctx, name); err != nil || len(s.lines) > 0 {
+		return "agent", err
+	}
+	if err := s.task(ctx, name); err != nil || len(s.lines) == 0 { // a run is the task of its planner
 		return "", err
 	}
-	return "agent", nil
+	return "run", nil
 }
 
 func (s *story) change(entry string) (string, error) {
@@ -331,8 +338,10 @@ func (s *story) commit(ctx context.Context, hash git.Hash) error {
 	}
 	s.add(c.Author.When, "%s written by %s: %s", c.Hash.Short(), c.Author.Name, git.ParseMessage(c.Message).Subject)
 	entry, _ := c.Trailers().Get("Change")
+	landed := false // as another commit: what asked to land was rebased or squashed
 	s.decisions(func(d journal.Decision) bool {
-		return d.Landed != nil && *d.Landed == hash || entry != "" && d.Entry == entry
+		landed = landed || d.Head == hash && d.Landed != nil && *d.Landed != hash
+		return d.Head == hash || d.Landed != nil && *d.Landed == hash || entry != "" && d.Entry == entry
 	})
 	if h, err := agents.ParseHandoff(c.Trailers()); err == nil {
 		if err := s.task(ctx, h.Task); err != nil {
@@ -354,6 +363,9 @@ func (s *story) commit(ctx context.Context, hash git.Hash) error {
 				s.add(p.At, "left out of green: %s", out.Reason)
 			}
 		}
+	}
+	if landed {
+		return nil // where it stands is told of the commit that it landed as
 	}
 	return s.green(ctx, hash)
 }
