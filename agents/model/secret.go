@@ -29,14 +29,6 @@ func NewSecret(value string) Secret {
 // Empty tells whether there is no key.
 func (s Secret) Empty() bool { return s.value == nil }
 
-// leastKey is the length below which what stands where a key belongs is a word for a
-// server that wants none (x, none, EMPTY): to hide it everywhere would hide nothing that
-// is secret, and take letters out of every name and number of a transcript.
-const leastKey = 6
-
-// Placeholder tells whether it is too short to be a key.
-func (s Secret) Placeholder() bool { return s.value != nil && len(*s.value) < leastKey }
-
 // String returns dots.
 func (s Secret) String() string {
 	if s.Empty() {

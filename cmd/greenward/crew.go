@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -143,7 +142,7 @@ func (c *crew) transcript(agent, run string) (*agents.Transcript, error) {
 		}
 	}
 	return agents.OpenTranscript(agents.TranscriptInput{
-		State: c.hub.State(), Run: run, Agent: agent, Now: c.app.now, Secrets: slices.DeleteFunc(slices.Clone(secrets), model.Secret.Placeholder), Group: c.syncs,
+		State: c.hub.State(), Run: run, Agent: agent, Now: c.app.now, Secrets: secrets, Group: c.syncs,
 	})
 }
 
