@@ -10,7 +10,7 @@ import (
 
 // A role is what its tools allow: no planner writes code or runs commands, no worker
 // makes tasks or planners, no judge changes a file, and nobody lands or pushes.
-func TestRolesAreTheirTools(t *testing.T) {
+func TestS31RolesAreTheirTools(t *testing.T) {
 	offered := func(into *[]string, says func(r model.Request) model.Message) model.Client {
 		return script(func(r model.Request) model.Message {
 			*into = nil

@@ -11,10 +11,10 @@ import (
 	"greenward/internal/verify"
 )
 
-// TestOfflineCopyVerifiesUntilOneByteIsFlipped copies a hub whose green holds a
+// TestX8OfflineCopyVerifiesUntilOneByteIsFlipped copies a hub whose green holds a
 // culprit, a repair and real evidence, verifies it there, and then changes one
 // thing of the copy at a time.
-func TestOfflineCopyVerifiesUntilOneByteIsFlipped(t *testing.T) {
+func TestX8OfflineCopyVerifiesUntilOneByteIsFlipped(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.commit("policy", map[string]string{".greenward.yml": "checks:\n  - {name: sh, run: \"test ! -e bad\"}\n"})

@@ -208,7 +208,7 @@ func TestWhatIsLentIsReadOnly(t *testing.T) {
 }
 
 // Files of a cell have a greatest size, in a sandbox or not.
-func TestFileSizeIsBounded(t *testing.T) {
+func TestS55WhatAnAgentWritesIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, want := range []string{Auto, Off} {
 		cells, err := New(t.Context(), Options{Host: host(), Want: want, Limits: Limits{FileSize: 1 << 20}})

@@ -9,10 +9,10 @@ import (
 	"greenward/internal/proc"
 )
 
-// TestTakeoverFromAMirrorOfTheHub kills a run in the middle, deletes what the
+// TestS5TakeoverFromAMirrorOfTheHub kills a run in the middle, deletes what the
 // harness keeps beside git, clones the hub elsewhere and goes on there: nothing
 // but git is left of the first life.
-func TestTakeoverFromAMirrorOfTheHub(t *testing.T) {
+func TestS5TakeoverFromAMirrorOfTheHub(t *testing.T) {
 	t.Parallel()
 	p := newKillPlace(t)
 	for _, crash := range []int{25, 40, 60} {

@@ -100,10 +100,10 @@ func replayed(t *testing.T, workers int, edit func(*past)) (*past, ReplayReport,
 	return p, report, to
 }
 
-// TestReplayLandsAHistoryAgain has one worker, so that bases are exactly as stale
+// TestS6ReplayLandsAHistoryAgain has one worker, so that bases are exactly as stale
 // as they were: stale bases, a line that two commits in a row
 // rewrite, a commit that changes nothing, and a check that is red for a while.
-func TestReplayLandsAHistoryAgain(t *testing.T) {
+func TestS6ReplayLandsAHistoryAgain(t *testing.T) {
 	t.Parallel()
 	p, got, to := replayed(t, 1, func(p *past) {
 		list := func(text string) map[string]string {

@@ -293,7 +293,7 @@ func TestHandoffsThatGitDoesNotRead(t *testing.T) {
 	w.want(w.try(config.Gate{}, "talk\n\nTask: is a word\n\nand more\n", map[string]string{"a": "d\n"}))
 }
 
-func TestBannedAndDenied(t *testing.T) {
+func TestS66BannedAndDenied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]string{"go.mod": "require left-pad\n", "old.pem": "x\n"})
 	rules := config.Gate{Banned: []string{"left-pad"}, Deny: []string{"**/*.pem"}}

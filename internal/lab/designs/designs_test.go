@@ -149,3 +149,18 @@ func TestS48ErrorsStayFewAndGreenIsNeverRed(t *testing.T) {
 		t.Errorf("%d bugs live in the second half, %d in the first: they pile up", late, early)
 	}
 }
+
+// What counts is meaningful: landings that serve no task of the goal, or that break
+// something, add commits and no throughput.
+func TestS15OnlyWhatServesTheGoalCounts(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.Params.Churn = 1 // without hierarchy, every change serves nothing
+	if r := run(t, l, "optimistic", 5, true); r.Landed == 0 || r.Useful != 0 || r.Verified != 0 {
+		t.Errorf("%d landed, %.1f useful and %.1f verified an hour of changes that serve nothing", r.Landed, r.Useful, r.Verified)
+	}
+	l.Params.Churn, l.Params.Bug = 0, 1
+	if r := run(t, l, "optimistic", 5, true); r.Landed == 0 || r.Useful != 0 {
+		t.Errorf("%d landed, %.1f useful an hour of changes that all break something", r.Landed, r.Useful)
+	}
+}
