@@ -48,6 +48,9 @@ type Workspaces struct {
 	MinDisk int64
 	// Shelter confines the commands of agents; nil: they run bare.
 	Shelter Shelter
+	// Cleared hears of each workspace that Sweep has done with, one after the other: how
+	// many of how many; nil: nobody does.
+	Cleared func(done, all int)
 }
 
 // Workspace is one agent's working copy. It is for one goroutine; only Run and Seen
@@ -304,8 +307,17 @@ func (w *Workspaces) Sweep(ctx context.Context) ([]git.Ref, error) {
 	saved, faults := make([][]git.Ref, len(registers)), make([]error, len(registers))
 	var all errgroup.Group
 	all.SetLimit(atOnce)
+	var mu sync.Mutex
+	done := 0
 	for i, register := range registers {
 		all.Go(func() error {
+			defer func() {
+				mu.Lock()
+				defer mu.Unlock()
+				if done++; w.Cleared != nil {
+					w.Cleared(done, len(registers))
+				}
+			}()
 			refs, err := w.sweepOne(ctx, register[:len(register)-len(".owner")])
 			if saved[i] = refs; err != nil && !errors.Is(err, ErrBusy) {
 				faults[i] = fmt.Errorf("sweep workspace %q: %w", register, err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"greenward/agents/model"
@@ -45,6 +46,8 @@ type app struct {
 
 	key git.Credential // to enter the remote over HTTP with; nil: as the user's own git does
 
+	listener context.CancelCauseFunc // ends the command when nobody reads its results any more; nil: it goes on
+
 	dir, config, remote string
 	json                bool
 	verbose             bool
@@ -77,7 +80,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
 		return exitDone
-	case errors.Is(err, errNo):
+	case errors.Is(err, errNo) || errors.Is(err, syscall.EPIPE) || errors.Is(err, errUnheard):
 		return exitNo
 	case ctx.Err() != nil:
 		fmt.Fprintf(a.stderr, "greenward: interrupted; nothing is lost, %s goes on from here\n", orElse(a.again, "the same command"))
@@ -154,7 +157,16 @@ func (a *app) dispatch(ctx context.Context, args []string) error {
 	if err := a.keepMounts(ctx, cmd); err != nil {
 		return err
 	}
-	return act(ctx, positional)
+	ctx, a.listener = context.WithCancelCause(ctx)
+	defer a.listener(nil)
+	if cmd.works() {
+		a.listener = nil
+	}
+	err = act(ctx, positional)
+	if errors.Is(context.Cause(ctx), errUnheard) {
+		return errUnheard
+	}
+	return err
 }
 
 // keepMounts gives a command that mounts workspaces mounts of its own, which end with

@@ -92,10 +92,27 @@ func (a *app) hire(ctx context.Context, e *engines, modelName, prefix string) (*
 	if why, _ := c.unpriced(); why != "" {
 		a.note("greenward: %s", why)
 	}
-	if _, err := c.workspaces.Sweep(ctx); err != nil {
+	c.workspaces.Cleared = a.clearing()
+	_, err = c.workspaces.Sweep(ctx)
+	if c.workspaces.Cleared = nil; err != nil {
 		return nil, fmt.Errorf("save what earlier agents left: %w", err)
 	}
 	return c, nil
+}
+
+// patientFor is how long clearing up goes on without a word, and between two words.
+const patientFor = 2 * time.Second
+
+// clearing tells a person how far the workspaces of an earlier life are saved and
+// removed, where that takes its time: gigabytes of them take minutes.
+func (a *app) clearing() func(done, all int) {
+	said := a.now()
+	return func(done, all int) {
+		if now := a.now(); now.Sub(said) >= patientFor {
+			said = now
+			a.note("saving and removing what an earlier life left: %d of %d workspaces", done, all)
+		}
+	}
 }
 
 // tidy saves and removes the workspaces of agents that died meanwhile, so that

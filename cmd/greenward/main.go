@@ -27,6 +27,10 @@ func start() int {
 		host:      crashing(proc.NewHost(os.Environ())),
 		ownMounts: func() error { return proc.OwnMounts(os.Args, os.Environ()) },
 	}
+	// Or a reader that has seen enough would end the process before it clears up. What
+	// this process starts has the signal as ever.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	a.stdout = &mouth{to: os.Stdout, gone: a.mute}
 	go func() {
 		<-ctx.Done()
 		stop() // a second interrupt ends the process at once
