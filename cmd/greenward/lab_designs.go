@@ -120,7 +120,7 @@ func (a *app) labDesigns(ctx context.Context, o designOptions) error {
 	for name, b := range alones {
 		useful[name] = b.Useful
 	}
-	claims := designs.Claims(out, useful)
+	claims := designs.Claims(l.Params, out, useful)
 	return a.print(map[string]any{"params": l.Params, "seed": o.seed, "alone": alones, "results": out, "claims": claims}, func(w io.Writer) {
 		showDesigns(w, out, alones)
 		line(w, "\nwhat was published, and here:")

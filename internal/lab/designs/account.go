@@ -80,8 +80,16 @@ type Baseline struct {
 
 // Alone is what one agent alone does by a design, over so many seeds.
 func (l *Lab) Alone(ctx context.Context, name string, seeds int) (Baseline, error) {
-	kept := l.Seed
-	defer func() { l.Seed = kept }()
+	at, leave, err := l.site(ctx)
+	if err != nil {
+		return Baseline{}, err
+	}
+	kept, site := l.Seed, l.shared
+	l.shared = at // one life is so short that a repository for each would cost more
+	defer func() {
+		l.Seed, l.shared = kept, site
+		_ = leave() // it only ends a process
+	}()
 	b := Baseline{Time: map[string]float64{}, Seeds: seeds}
 	squares := 0.
 	for i := range seeds {

@@ -22,13 +22,36 @@ type Lab struct {
 	Say    func(format string, args ...any)
 	Loop   func(workers int) Loop // required: the loop of codebase health of one run
 	runs   int
+	shared *site // of runs one after the other; nil: each has its own
+}
+
+// site is where runs have their repository, and the git that moves its refs.
+type site struct {
+	repo  *git.Repo
+	mover *git.Mover
+}
+
+// site is the shared one, or a new one of which leave ends the git.
+func (l *Lab) site(ctx context.Context) (s *site, leave func() error, err error) {
+	if l.shared != nil {
+		return l.shared, func() error { return nil }, nil
+	}
+	l.runs++
+	repo, err := git.InitBare(ctx, filepath.Join(l.Dir, fmt.Sprintf("%03d.git", l.runs)), l.Host)
+	if err != nil {
+		return nil, nil, err
+	}
+	s = &site{repo: repo, mover: repo.Mover()}
+	s.mover.Volatile = true
+	return s, s.mover.Close, nil
 }
 
 // Result is what came of one design with so many agents.
 type Result struct {
 	Design     string   `json:"design"`
 	Agents     int      `json:"agents"`
-	Flaw       bool     `json:"flaw"` // the design as it was; false: without its known flaw
+	Flaw       bool     `json:"flaw"`  // the design as it was; false: without its known flaw
+	Hours      float64  `json:"hours"` // of virtual time
 	Landed     int      `json:"landed"`
 	Useful     float64  `json:"useful_per_hour"`   // distinct tasks of the goal on main, not broken
 	Verified   float64  `json:"verified_per_hour"` // of these, what green vouches for
@@ -86,7 +109,8 @@ func (l *Lab) Run(ctx context.Context, name string, n int, flaw bool) (Result, e
 		return Result{}, err
 	}
 	defer closed()
-	w.Result = Result{Design: name, Agents: n, Flaw: flaw}
+	end := time.Duration(l.Params.Hours / max(1, d.faster/2.5) * float64(time.Hour))
+	w.Result = Result{Design: name, Agents: n, Flaw: flaw, Hours: end.Hours()}
 	if d.faster > 0 {
 		w.p.Task = time.Duration(float64(w.p.Task) / d.faster)
 		w.p.Turn = time.Duration(float64(w.p.Turn) / d.faster)
@@ -101,7 +125,6 @@ func (l *Lab) Run(ctx context.Context, name string, n int, flaw bool) (Result, e
 	d.begin(w, n)
 	w.watch(d.tree)
 	w.record()
-	end := time.Duration(l.Params.Hours / max(1, d.faster/2.5) * float64(time.Hour))
 	if err := w.clock.run(end); err != nil {
 		return w.Result, err
 	}
@@ -114,12 +137,11 @@ func (l *Lab) Run(ctx context.Context, name string, n int, flaw bool) (Result, e
 
 // world makes the place of one run. What it returns beside ends the git that it has.
 func (l *Lab) world(ctx context.Context, flaw bool) (*world, func(), error) {
-	l.runs++
-	repo, err := git.InitBare(ctx, filepath.Join(l.Dir, fmt.Sprintf("%03d.git", l.runs)), l.Host)
+	at, leave, err := l.site(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	stage := repo.Stage()
+	stage := at.repo.Stage()
 	stage.Volatile = true
 	merger := stage.Merger()
 	w := &world{
@@ -127,12 +149,12 @@ func (l *Lab) world(ctx context.Context, flaw bool) (*world, func(), error) {
 		epoch: time.Date(2026, 2, 5, 0, 0, 0, 0, time.UTC), commits: map[git.Hash]land{}, bugs: map[int]bug{}, scanned: map[git.Hash]int{},
 		merge: func(in git.MergeInput) (git.Merged, error) { return merger.MergeTree(ctx, in) },
 	}
-	w.store = func() error { return w.flush(ctx) }
-	return w, func() { merger.Close() }, nil //nolint:errcheck // it only ends a process
+	w.store = func() error { return w.flush(ctx, at.mover) }
+	return w, func() { _, _ = merger.Close(), leave() }, nil // they only end processes
 }
 
 // flush stores what was collected and moves the real main.
-func (w *world) flush(ctx context.Context) error {
+func (w *world) flush(ctx context.Context, mover *git.Mover) error {
 	if err := w.repo.Flush(ctx); err != nil {
 		return err
 	}
@@ -140,7 +162,7 @@ func (w *world) flush(ctx context.Context) error {
 	if err != nil || old == w.tip {
 		return err
 	}
-	return w.repo.Transact(ctx, "land", []git.RefUpdate{{Ref: "refs/heads/main", Old: old, New: w.tip}})
+	return mover.Transact(ctx, []git.RefUpdate{{Ref: "refs/heads/main", Old: old, New: w.tip}})
 }
 
 // sum turns counts into rates.
