@@ -22,10 +22,13 @@ import (
 // events of codex exec --json; no more than a note. Its exit code proves nothing;
 // what it left in the working tree is the work.
 type CommandMind struct {
-	Argv  []string      // required
-	Time  time.Duration // most for one start; 0: 45 minutes
-	Env   []string      // KEY=VALUE, on top of the job's
-	Tries int           // starts for one text before blocked; 0: 2
+	Argv []string      // required
+	Time time.Duration // most for one start; 0: 45 minutes
+	// Silence ends a start that prints nothing, while no file of the workspace
+	// changes, for so long; 0: no bound.
+	Silence time.Duration
+	Env     []string // KEY=VALUE, on top of the job's
+	Tries   int      // starts for one text before blocked; 0: 2
 	// Model is the name under which prices know what the command asks; empty: nobody
 	// knows what it costs.
 	Model   string
@@ -167,7 +170,7 @@ func (s *commandSession) start(ctx context.Context, text string) (Report, error)
 	if err != nil {
 		return Report{}, err
 	}
-	ctx, stop := context.WithCancelCause(ctx)
+	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var told Told = silent{io.Discard}
 	if s.mind.Listen != nil {
@@ -180,22 +183,29 @@ func (s *commandSession) start(ctx context.Context, text string) (Report, error)
 	// What was lent goes before anything is cut, each stream by itself.
 	kept := proc.NewCapture(4<<10, 12<<10, nil)
 	out, problems := s.job.Transcript.Filter(io.MultiWriter(kept, told), s.secrets...), s.job.Transcript.Filter(kept, s.secrets...)
-	result, err := s.job.Workspace.Run(ctx, proc.Command{
+	heard := hear(running, s.mind.Silence, s.state, before, stop)
+	result, err := s.job.Workspace.Run(running, proc.Command{
 		Name: call[0], Args: call[1:], Dir: s.job.Workspace.Dir(), Env: append(append([]string(nil), s.job.Env...), s.mind.Env...),
-		Stdin: stdin, Stdout: out, Stderr: problems, Timeout: cmp.Or(s.mind.Time, 45*time.Minute),
+		Stdin: stdin, Stdout: io.MultiWriter(heard, out), Stderr: io.MultiWriter(heard, problems), Timeout: cmp.Or(s.mind.Time, 45*time.Minute),
 	})
-	err = errors.Join(err, out.Flush(), problems.Flush())
+	flushed := errors.Join(out.Flush(), problems.Flush())
 	told.End()
+	ended := result.String()
+	cause := context.Cause(running)
+	stop(nil)
+	heard.Wait()
 	switch {
 	case errors.Is(err, proc.ErrNotFound):
 		return Report{}, fmt.Errorf("start the worker command: %w", err)
-	case err == nil && errors.Is(context.Cause(ctx), ErrBudget): // it ended as its budget did
-		err = context.Cause(ctx)
+	case err != nil && errors.Is(cause, errNoSign) && ctx.Err() == nil:
+		ended, result.Code, err = fmt.Sprintf("it printed nothing and changed no file for %s, and was stopped", s.mind.Silence), 1, nil
+	case err == nil && errors.Is(cause, ErrBudget): // it ended as its budget did
+		err = cause
 	}
-	if err != nil {
+	if err = errors.Join(err, flushed); err != nil {
 		return Report{}, fmt.Errorf("run the worker command %q: %w", s.mind.Argv[0], err)
 	}
-	if err := s.job.Transcript.Add(Event{Kind: EventResult, Tool: argv, Text: s.redact(kept.String()), Took: result.Took, Outcome: result.String()}); err != nil {
+	if err := s.job.Transcript.Add(Event{Kind: EventResult, Tool: argv, Text: s.redact(kept.String()), Took: result.Took, Outcome: ended}); err != nil {
 		return Report{}, err
 	}
 	after, err := s.state(ctx)
@@ -205,7 +215,7 @@ func (s *commandSession) start(ctx context.Context, text string) (Report, error)
 	if s.began == nil {
 		s.began = &before
 	}
-	return s.report(result, after != *s.began, told, kept.String())
+	return s.report(result.OK(), ended, after != *s.began, told, kept.String())
 }
 
 // minLent is the length of a lent value below which it is found in anything.
@@ -228,12 +238,12 @@ func (s *commandSession) leak(ctx context.Context) (refusal string, err error) {
 }
 
 // report is what a command that has ended is taken to say.
-func (s *commandSession) report(result proc.Result, changed bool, told Told, output string) (Report, error) {
-	report := Report{Outcome: Done, Summary: s.job.Task.Title, Model: s.mind.Model, Notes: []string{fmt.Sprintf("%s ended: %s", s.mind.Argv[0], result)}}
+func (s *commandSession) report(ok bool, ended string, changed bool, told Told, output string) (Report, error) {
+	report := Report{Outcome: Done, Summary: s.job.Task.Title, Model: s.mind.Model, Notes: []string{fmt.Sprintf("%s ended: %s", s.mind.Argv[0], ended)}}
 	switch {
-	case !result.OK() && !changed:
+	case !ok && !changed:
 		report.Outcome = Failed // it did nothing, and says so
-	case !result.OK():
+	case !ok:
 		report.Outcome = Partial
 	case !changed && len(s.job.Task.Acceptance) == 0:
 		// One that could not log in, or read no task, ends with 0 too.

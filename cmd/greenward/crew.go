@@ -179,7 +179,7 @@ func (c *crew) mind() (agents.Mind, error) {
 // can say.
 func (c *crew) command(role config.Role) *agents.CommandMind {
 	return &agents.CommandMind{
-		Argv: role.Command, Time: c.policy.Agents.Limits.Time, Env: c.app.host.Only(role.Env...), Model: role.Model, Account: c.account,
+		Argv: role.Command, Time: c.policy.Agents.Limits.Time, Silence: c.policy.Agents.Limits.Silence, Env: c.app.host.Only(role.Env...), Model: role.Model, Account: c.account,
 		Listen: func(used func(prompt, cached, completion int64)) agents.Told { return cli.Listen(used) },
 	}
 }

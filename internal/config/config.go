@@ -161,6 +161,7 @@ type Limits struct {
 	FileSize  int64   // bytes of one file
 	IO        int64   // bytes a second from and to the disk; 0: no bound
 	Time      time.Duration
+	Silence   time.Duration // most that a command in a model's place may show no sign of work; 0: no bound
 	Steps     int
 	Tokens    int64
 	Output    int64 // bytes of one tool's output
@@ -220,7 +221,7 @@ func Default() Config {
 			Workers: 8,
 			Sandbox: "auto",
 			MinDisk: 1 << 30,
-			Limits:  Limits{Memory: 2 << 30, Processes: 1000, FileSize: 4 << 30, Time: 45 * time.Minute, Steps: 200, Tokens: 2_000_000, Output: 64 << 10},
+			Limits:  Limits{Memory: 2 << 30, Processes: 1000, FileSize: 4 << 30, Time: 45 * time.Minute, Silence: 20 * time.Minute, Steps: 200, Tokens: 2_000_000, Output: 64 << 10},
 			Caches:  map[string]string{"GOCACHE": "shared", "npm": "shared"},
 		},
 	}

@@ -108,6 +108,14 @@ func duration(s string) (time.Duration, error) {
 	return 0, refuse(hint, "%q is not a duration above zero", s)
 }
 
+// bound is a duration, or 0 for none.
+func bound(s string) (time.Duration, error) {
+	if s == "0" {
+		return 0, nil
+	}
+	return duration(s)
+}
+
 // moment is a time, or a day, which is meant to its end in UTC.
 func moment(s string) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, s); err == nil {

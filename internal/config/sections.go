@@ -253,6 +253,7 @@ func (r *reader) agents(n *yaml.Node, key string, a *Agents) {
 				"file_size": scalar(r, &a.Limits.FileSize, size),
 				"io":        scalar(r, &a.Limits.IO, size),
 				"time":      scalar(r, &a.Limits.Time, duration),
+				"silence":   scalar(r, &a.Limits.Silence, bound),
 				"steps":     scalar(r, &a.Limits.Steps, within(1, 1_000_000)),
 				"tokens":    scalar(r, &a.Limits.Tokens, Count),
 				"output":    scalar(r, &a.Limits.Output, size),
