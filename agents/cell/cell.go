@@ -143,6 +143,7 @@ func (c *Cell) confine(command proc.Command) proc.Command {
 		argv = slices.Concat([]string{c.cells.bwrap}, c.view, []string{"--chdir", inside, "--"}, argv)
 		command.Env = append(slices.Clone(command.Env), "PWD="+inside, "GIT_CEILING_DIRECTORIES="+path.Dir(c.place.Seen))
 		command.Dir = c.place.Scratch
+		command.Given = [][]byte{c.cells.filter}
 		command.Sealed = true // a cell does not show the file system of control groups
 	}
 	command.Name, command.Args = argv[0], argv[1:]
@@ -196,7 +197,7 @@ func (c *Cell) look() []string {
 	if !c.cells.Sandboxed() {
 		return nil
 	}
-	view := namespaces()
+	view := c.cells.namespaces()
 	if !c.place.Network {
 		view = append(view, "--unshare-net")
 	}

@@ -46,8 +46,10 @@ type Options struct {
 type Cells struct {
 	limits  Limits
 	bwrap   string // path of bubblewrap; "": none
+	closed  bool   // whether it keeps commands from making users of their own
 	version string
 	why     string   // why there is no sandbox
+	filter  []byte   // for seccomp
 	system  []string // arguments of bubblewrap for what every cell sees
 	holds   []string // bounds that control groups keep
 	grouped bool     // whether there are control groups
@@ -57,7 +59,7 @@ type Cells struct {
 // and there is none; or it is Auto, and a machine too busy to answer left unknown
 // whether there is one: nothing runs unconfined then, unless it is Off.
 func New(ctx context.Context, o Options) (*Cells, error) {
-	c := &Cells{limits: o.Limits}
+	c := &Cells{limits: o.Limits, filter: keyFilter()}
 	switch group, err := proc.NewGroup(o.Limits.Limits); {
 	case err == nil:
 		c.grouped, c.holds = true, group.Holds()
@@ -124,18 +126,22 @@ func (c *Cells) try(ctx context.Context, host proc.Host, patience time.Duration)
 	if c.system, err = systemView(); err != nil {
 		return err
 	}
-	said := proc.NewCapture(400, 400, nil)
-	result, err = proc.Run(ctx, proc.Command{
-		Name: c.bwrap, Args: slices.Concat(namespaces(), []string{"--unshare-net"}, c.system, []string{"--remount-ro", "/", "--", "sh", "-c", "exit 0"}),
-		Env: env, Stdout: said, Stderr: said, Timeout: patience,
-	})
-	if result.TimedOut {
-		return errSilent
+	// Not every bubblewrap, nor every container, can close the way to more users.
+	for _, c.closed = range []bool{true, false} {
+		said := proc.NewCapture(400, 400, nil)
+		result, err = proc.Run(ctx, proc.Command{
+			Name: c.bwrap, Args: slices.Concat(c.namespaces(), []string{"--unshare-net"}, c.system, []string{"--remount-ro", "/", "--", "sh", "-c", "exit 0"}),
+			Env: env, Stdout: said, Stderr: said, Timeout: patience, Given: [][]byte{c.filter},
+		})
+		if result.TimedOut {
+			return errSilent
+		}
+		if err == nil && result.OK() {
+			return nil
+		}
+		err = fmt.Errorf("bubblewrap cannot confine here: %s (%s)", cmp.Or(strings.TrimSpace(said.String()), "it says nothing"), cause(result, err))
 	}
-	if err != nil || !result.OK() {
-		return fmt.Errorf("bubblewrap cannot confine here: %s (%s)", cmp.Or(strings.TrimSpace(said.String()), "it says nothing"), cause(result, err))
-	}
-	return nil
+	return err
 }
 
 func cause(r proc.Result, err error) string {
@@ -154,6 +160,9 @@ func (c *Cells) String() string {
 	kind := "none (" + c.why + "): commands run as this user and see what it sees"
 	if c.Sandboxed() {
 		kind = c.version + ": own processes, files, users and network"
+		if !c.closed {
+			kind += " (commands can make users of their own, and lift their bounds: bubblewrap 0.8 keeps them from it)"
+		}
 	}
 	bounds := "bounds by rlimits alone, for each process"
 	if len(c.holds) > 0 {
@@ -251,12 +260,18 @@ func secretSettings(dir string) ([]string, error) {
 	return cover, nil
 }
 
-// namespaces is what a cell has of its own, but for the network.
-func namespaces() []string {
-	return []string{
+// namespaces is what a cell has of its own, but for the network. Who could make users
+// of its own would be their root: it could mount the control group that it is in,
+// whose files belong to this user, and lift its own bounds.
+func (c *Cells) namespaces() []string {
+	all := []string{
 		"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
-		"--cap-drop", "ALL", "--die-with-parent", "--new-session",
+		"--cap-drop", "ALL", "--die-with-parent", "--new-session", "--seccomp", "3",
 	}
+	if c.closed {
+		all = append(all, "--disable-userns")
+	}
+	return all
 }
 
 // changeable reports whether a file is, or a directory holds, what its owner may

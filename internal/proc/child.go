@@ -74,6 +74,10 @@ func start(c Command, prepare func(*exec.Cmd) error) (*child, error) {
 		id: id, began: now(), copying: make(chan struct{}), done: make(chan struct{}), seen: map[target]bool{},
 	}
 	theirs, err := k.attach()
+	if err == nil {
+		k.cmd.ExtraFiles, err = give(c.Given)
+		theirs = append(theirs, k.cmd.ExtraFiles...)
+	}
 	if err == nil && prepare != nil {
 		err = prepare(k.cmd)
 	}
@@ -133,6 +137,26 @@ func (k *child) attach() (theirs []*os.File, err error) {
 	}
 	if errs != nil {
 		k.cmd.Stderr = errs
+	}
+	return theirs, nil
+}
+
+// give makes a pipe of each text, which it holds whole.
+func give(texts [][]byte) (theirs []*os.File, err error) {
+	const most = 4 << 10 // what every pipe holds
+	for _, text := range texts {
+		if len(text) > most {
+			return theirs, fmt.Errorf("give %d bytes: %d are the most", len(text), most)
+		}
+		theirEnd, ours, err := os.Pipe()
+		if err != nil {
+			return theirs, err
+		}
+		theirs = append(theirs, theirEnd)
+		_, err = ours.Write(text)
+		if err = errors.Join(err, ours.Close()); err != nil {
+			return theirs, err
+		}
 	}
 	return theirs, nil
 }

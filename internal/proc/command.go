@@ -29,6 +29,9 @@ type Command struct {
 	// Stdin is copied to the command. Nil: /dev/null. A reader that blocks
 	// for ever is abandoned, with its goroutine, when the command ends.
 	Stdin io.Reader
+	// Given is what the command can read from its descriptors 3, 4 and so on, 4 KiB of
+	// each at most.
+	Given [][]byte
 	// Stdout and Stderr take the output. Nil: discarded. Where both are the
 	// same writer it is never called concurrently. A writer that fails ends
 	// the command by a broken pipe; one that blocks holds Run up.
