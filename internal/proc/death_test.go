@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // playKey makes the test binary play a part in another test.
@@ -37,7 +38,7 @@ func play(part string) error {
 	case "owner":
 		lone := sh("echo $$ >lone; exec sleep 4444")
 		tree := sh("(setsid sh -c 'echo $$ >stray; exec sleep 4445' &) & echo $$ >top; sleep 4446")
-		last := sh("trap '' TERM; echo $$ >last; i=0; while [ $i -lt 5 ]; do sleep 0.1; i=$((i+1)); done; echo >finished")
+		last := sh("trap '' TERM; echo $$ >last; i=0; until [ -e go ] || [ $i -gt 600 ]; do sleep 0.1; i=$((i+1)); done; echo >finished")
 		last.Survive = true
 		for _, c := range []Command{lone, tree, last} {
 			if _, err := Start(ctx, c); err != nil {
@@ -49,13 +50,17 @@ func play(part string) error {
 			return err
 		}
 		fmt.Printf("%d %s %s\n", self.Pid, self.Start, self.Host)
-		select {}
+		pause(time.Hour) // it is killed; select{} alone is a deadlock to a program without C
+		return nil
+	case "placed":
+		return playPlaced(os.Stdout)
 	case "holder":
 		if _, err := Lock(os.Getenv(playKey + "_FILE")); err != nil {
 			return err
 		}
 		fmt.Println("held")
-		select {}
+		pause(time.Hour) // it is killed; select{} alone is a deadlock to a program without C
+		return nil
 	}
 	return errors.New("no such part")
 }
@@ -119,6 +124,9 @@ func TestDeadGreenwardIsSweptUpAfter(t *testing.T) {
 	eventually(t, "its direct commands die with it", func() bool { return !alive(pids["lone"]) && !alive(pids["top"]) })
 	if !alive(pids["last"]) {
 		t.Error("the command that was to survive is dead")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
 	}
 	killed, err := Sweep(t.Context())
 	if err != nil || killed < 1 {

@@ -54,10 +54,13 @@ func NewGroup(l Limits) (*Group, error) {
 	name := groupPrefix + strconv.Itoa(self.Pid) + ":" + self.Start + ":" + token()
 	g := &Group{}
 	for _, h := range hierarchies() {
-		dir := filepath.Join(h.home, name)
-		if h.controller == "" { // what is not handed down already cannot be set below
-			_ = os.WriteFile(filepath.Join(h.home, "cgroup.subtree_control"), []byte("+memory +pids +cpu +io"), 0)
+		if h.controller == "" {
+			h.home = nursery(h.home, self)
+			if !mayFill(h.home) || !bornIn() {
+				continue
+			}
 		}
+		dir := filepath.Join(h.home, name)
 		if os.Mkdir(dir, 0o755) != nil {
 			continue
 		}
@@ -92,7 +95,7 @@ func hierarchies() []groupDir {
 		parts[2], _, _ = strings.Cut(parts[2], "/"+groupPrefix+strconv.Itoa(os.Getpid())+":")
 		if parts[0] == "0" {
 			if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.controllers")); err == nil {
-				all = append(all, groupDir{home: filepath.Join(cgroupRoot, parts[2])})
+				all = append(all, groupDir{home: above(filepath.Join(cgroupRoot, parts[2]))})
 			}
 			continue
 		}
@@ -335,12 +338,7 @@ func removeGroup(dir string) error {
 	const most = 200 // rounds of up to 20 ms: a process that the kernel holds takes its time
 	wait := time.Millisecond
 	for round := 0; ; round++ {
-		for _, pid := range members(dir) {
-			if s, ok := readStat(pid); ok {
-				target{pid: pid, start: s.start}.signal(syscall.SIGKILL)
-			}
-		}
-		err := os.Remove(dir)
+		err := emptyGroup(dir)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -352,14 +350,42 @@ func removeGroup(dir string) error {
 	}
 }
 
+// emptyGroup is one round: of the groups that members made below it too.
+func emptyGroup(dir string) error {
+	// All at once: version 2, since Linux 5.14.
+	_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			_ = emptyGroup(filepath.Join(dir, entry.Name())) // dir cannot be removed else, which is told
+		}
+	}
+	for _, pid := range members(dir) {
+		if s, ok := readStat(pid); ok {
+			target{pid: pid, start: s.start}.signal(syscall.SIGKILL)
+		}
+	}
+	return os.Remove(dir)
+}
+
 // sweepGroups removes the groups of dead greenwards, with who is left in them.
 func sweepGroups() {
 	host, err := hostID()
 	if err != nil {
 		return
 	}
+	var homes []string
 	for _, h := range hierarchies() {
-		dirs, err := filepath.Glob(filepath.Join(h.home, groupPrefix+"*"))
+		homes = append(homes, h.home)
+		if h.controller == "" {
+			homes = append(homes, upwards(h.home)...)
+		}
+	}
+	for _, home := range homes {
+		dirs, err := filepath.Glob(filepath.Join(home, groupPrefix+"*"))
 		if err != nil {
 			continue
 		}
@@ -370,6 +396,10 @@ func sweepGroups() {
 			}
 			pid, err := strconv.Atoi(parts[1])
 			if err != nil || (Identity{Pid: pid, Start: parts[2], Host: host}).Alive() {
+				continue
+			}
+			if strings.HasSuffix(dir, ownGroup) {
+				_ = os.Remove(dir) // who is left in it may be somebody else's
 				continue
 			}
 			_ = removeGroup(dir) // the next sweep tries again
