@@ -65,7 +65,7 @@ func TestSignsOfWork(t *testing.T) {
 					return [2]git.Hash{}, nil
 				}, [2]git.Hash{}, stop)
 				for range 10 {
-					time.Sleep(most - time.Second)
+					<-time.NewTimer(most - time.Second).C
 					if one.prints {
 						if n, err := e.Write([]byte("word")); n != 4 || err != nil {
 							t.Error(n, err)
