@@ -62,9 +62,13 @@ func upwards(home string) (dirs []string) {
 
 // handOn has dir hand on what it can of the wanted controllers, one by one: a
 // single one that is not to be had would refuse all. It reports whether groups below
-// get the one of memory, which a group with processes of its own never hands on, as it
-// may those of processes and processors.
+// get the one of memory. A group with processes of its own hands nothing on, but for the
+// root of all: it would take those of processes and processors, and from then on no
+// process could be born in a group below.
 func handOn(dir string) bool {
+	if _, err := os.Stat(filepath.Join(dir, "cgroup.type")); err == nil && len(list(dir, "cgroup.procs")) > 0 {
+		return false
+	}
 	offered, handed := list(dir, "cgroup.controllers"), list(dir, "cgroup.subtree_control")
 	for _, one := range wanted() {
 		if slices.Contains(offered, one) && !slices.Contains(handed, one) {
@@ -72,6 +76,12 @@ func handOn(dir string) bool {
 		}
 	}
 	return slices.Contains(list(dir, "cgroup.subtree_control"), "memory") && mayFill(dir)
+}
+
+// holdsProcesses reports whether the group can have processes: below one of threads it
+// cannot.
+func holdsProcesses(dir string) bool {
+	return slices.Equal(list(dir, "cgroup.type"), []string{"domain"})
 }
 
 // mayFill reports whether this user may make groups in dir, and put into them what it starts.

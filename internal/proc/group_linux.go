@@ -64,6 +64,10 @@ func NewGroup(l Limits) (*Group, error) {
 		if os.Mkdir(dir, 0o755) != nil {
 			continue
 		}
+		if h.controller == "" && !holdsProcesses(dir) {
+			_ = os.Remove(dir) // empty, and of no use
+			continue
+		}
 		one := groupDir{h.controller, dir, h.home}
 		held := one.limit(l)
 		if h.controller != "" && len(held) == 0 && h.controller != "pids" {

@@ -269,7 +269,7 @@ func TestVersion2PlaceIsFound(t *testing.T) {
 			dir := mk(t, 0, false, groupPrefix+strconv.Itoa(os.Getpid())+"9:x:y")
 			company(t, dir)
 			return dir
-		}, holds: []string{"processes"}, in: groupPrefix + strconv.Itoa(os.Getpid()) + "9:x:y"},
+		}, in: groupPrefix + strconv.Itoa(os.Getpid()) + "9:x:y"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := inGroup(t, one.home(t), "placed", one.uid, one.before...)
