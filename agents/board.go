@@ -2,6 +2,7 @@ package agents
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -74,6 +75,17 @@ func RunOf(id string) string {
 // reported and stops no other.
 func OpenTasks(repo *git.Repo, main git.Hash, run string) (Board, error) {
 	return (&BoardReader{Repo: repo, Run: run}).At(main)
+}
+
+// IsOpen reports whether a task or a planner with that id is open at a commit of main.
+// It looks for its file alone, so it costs the same however much is open.
+func IsOpen(repo *git.Repo, main git.Hash, id string) (bool, error) {
+	for _, path := range []string{TaskPath(id), GoalPath(id)} {
+		if _, err := repo.Lookup(main, path); !errors.Is(err, git.ErrNotFound) {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // breakCycles reports tasks that wait for each other: nobody could ever take them.

@@ -157,16 +157,25 @@ func (c *Claims) Release(ctx context.Context, held Claim) error {
 	return err
 }
 
-// Prune removes claims whose task is no longer open. isOpen must be read from a
-// main that is not older than the call.
-func (c *Claims) Prune(ctx context.Context, isOpen func(id string) bool) (int, error) {
+// Prune removes claims whose task is no longer open on main, and gives how many went.
+func (c *Claims) Prune(ctx context.Context, main git.Ref) (int, error) {
 	all, err := c.List()
 	if err != nil {
 		return 0, err
 	}
 	removed := 0
 	for _, one := range all {
-		if isOpen(one.Task) {
+		// Main is read after the claims were listed, for each: a task that is written
+		// and claimed meanwhile is open by then.
+		tip, err := c.Repo.Resolve(main)
+		if err != nil {
+			return removed, err
+		}
+		open, err := IsOpen(c.Repo, tip, one.Task)
+		if err != nil {
+			return removed, err
+		}
+		if open {
 			continue
 		}
 		switch err := c.Release(ctx, one); {

@@ -3,6 +3,8 @@ package agents
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -180,7 +182,7 @@ func TestDeadHolderIsTakenOverAtOnce(t *testing.T) {
 }
 
 func TestForeignClaimRefs(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, map[string]string{"tasks/run/a.md": "---\ntitle: a\n---\n"})
 	w.git("update-ref", "refs/greenward/claims/run/a/_", string(w.main()))
 	w.git("update-ref", "refs/greenward/claims/run/b/_", w.git("rev-parse", "main:README.md"))
 	claims := w.claims()
@@ -188,7 +190,7 @@ func TestForeignClaimRefs(t *testing.T) {
 	if err != nil || len(list) != 2 || list[0].ID != "" || list[1].ID != "" {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	if removed, err := claims.Prune(t.Context(), func(id string) bool { return id == "run/a" }); err != nil || removed != 1 {
+	if removed, err := claims.Prune(t.Context(), "refs/heads/main"); err != nil || removed != 1 {
 		t.Errorf("removed %d, %v", removed, err)
 	}
 	for _, bad := range []string{"", "../x", "run/_", "A"} {
@@ -198,6 +200,30 @@ func TestForeignClaimRefs(t *testing.T) {
 	}
 	if _, err := claims.Read("run/none"); !errors.Is(err, git.ErrNotFound) {
 		t.Error(err)
+	}
+}
+
+// With hundreds of claims and thousands of tasks, whether one is open must not cost
+// reading all: a task that cannot be read at all makes no difference.
+func TestPruneReadsNoTask(t *testing.T) {
+	w := newWorld(t, map[string]string{"tasks/run/a.md": "---\ntitle: a\n---\n"})
+	claims := w.claims()
+	for _, id := range []string{"run", "run/a", "run/gone"} {
+		if _, err := claims.Acquire(t.Context(), id, "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"main:tasks/run/a.md", "main:tasks/run/GOAL.md"} {
+		blob := w.git("rev-parse", path)
+		if err := os.Remove(filepath.Join(w.dir, "objects", blob[:2], blob[2:])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if removed, err := claims.Prune(t.Context(), "refs/heads/main"); err != nil || removed != 1 {
+		t.Errorf("removed %d, %v", removed, err)
+	}
+	if left, err := claims.List(); err != nil || len(left) != 2 || left[0].Task != "run" || left[1].Task != "run/a" {
+		t.Errorf("left %+v, %v", left, err)
 	}
 }
 

@@ -115,7 +115,7 @@ func (w *lifeWorld) work(ctx context.Context) error {
 			return err
 		}
 		if !open {
-			_, err := worker.Claims.Prune(ctx, func(string) bool { return false })
+			_, err := worker.Claims.Prune(ctx, worker.Main)
 			return err
 		}
 		claim, err := worker.Claims.Take(ctx, "run/a", worker.Agent)

@@ -208,11 +208,8 @@ func (w *Worker) tip(task string) (tip git.Hash, open bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	_, err = w.Repo.Lookup(tip, TaskPath(task))
-	if errors.Is(err, git.ErrNotFound) {
-		return tip, false, nil
-	}
-	return tip, err == nil, err
+	open, err = IsOpen(w.Repo, tip, task)
+	return tip, open, err
 }
 
 // TaskText is a task as its worker is told it. earlier is work on it that did

@@ -114,7 +114,7 @@ func TestA18LivenessIsNoName(t *testing.T) {
 	if refs, err := w.workspaces().Sweep(t.Context()); err != nil || len(refs) != 0 {
 		t.Errorf("swept %v, %v", refs, err)
 	}
-	if pruned, err := worker.Claims.Prune(t.Context(), func(string) bool { return true }); err != nil || pruned != 0 {
+	if pruned, err := worker.Claims.Prune(t.Context(), worker.Main); err != nil || pruned != 0 {
 		t.Errorf("%d claims pruned, %v", pruned, err)
 	}
 	if _, err := worker.Claims.Take(t.Context(), task.ID, "worker-2"); err == nil {

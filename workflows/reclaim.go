@@ -32,22 +32,5 @@ func (r *Reclaim) Run(ctx context.Context) error {
 
 // Once reclaims now, and gives how many claims went.
 func (r *Reclaim) Once(ctx context.Context) (int, error) {
-	var fault error
-	n, err := r.Claims.Prune(ctx, func(id string) bool {
-		// Main is read after the claims were listed, for each: a task that is written
-		// and claimed meanwhile is open by then.
-		tip, err := r.Repo.Resolve(r.Main)
-		if err == nil {
-			var board agents.Board
-			if board, err = agents.OpenTasks(r.Repo, tip, agents.RunOf(id)); err == nil {
-				return board.IsOpen(id)
-			}
-		}
-		fault = err
-		return true
-	})
-	if err != nil {
-		return n, err
-	}
-	return n, fault
+	return r.Claims.Prune(ctx, r.Main)
 }

@@ -165,15 +165,7 @@ func (r *Run) settle(ctx context.Context) error {
 	if _, err := r.Landing.Lander.Once(ctx); err != nil {
 		return err
 	}
-	tip, err := r.Hub.Resolve(r.Main)
-	if err != nil {
-		return err
-	}
-	board, err := agents.OpenTasks(r.Hub.Repo, tip, "")
-	if err != nil {
-		return err
-	}
-	if _, err := r.Claims.Prune(ctx, board.IsOpen); err != nil {
+	if _, err := r.Claims.Prune(ctx, r.Main); err != nil {
 		return err
 	}
 	return r.lastSnapshot(ctx)
