@@ -364,7 +364,7 @@ func (w *Workspaces) reclaim(ctx context.Context, base string) ([]git.Ref, error
 	if shown, err := w.Layers.remount(ctx, base, reg.Lower); !shown || err != nil {
 		return nil, errors.Join(err, giveUp(ctx, base, "the checkout below it is gone"))
 	}
-	tree, err := git.OpenWorktree(treeDir(base), w.Repo.Host())
+	tree, err := w.Repo.OpenWorktree(treeDir(base))
 	if err != nil { // half made, or emptied by its agent
 		return nil, giveUp(ctx, base, err.Error())
 	}

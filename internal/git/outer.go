@@ -44,7 +44,7 @@ func (r *Repo) outer(in CheckoutInput) (*Worktree, error) {
 }
 
 func (r *Repo) worktree(in CheckoutInput) *Worktree {
-	return &Worktree{dir: in.Dir, repo: &Repo{dir: outerDir(in.Dir), host: r.host}, from: r.dir, settings: in.settings(true)}
+	return &Worktree{dir: in.Dir, repo: &Repo{dir: outerDir(in.Dir), host: r.host, from: r.home()}, from: r.dir, settings: in.settings(true)}
 }
 
 // outerDirs makes the directories of an outer git directory that is empty.

@@ -85,19 +85,36 @@ func (r *Repo) object(kind plumbing.ObjectType, h Hash) (plumbing.ObjectType, []
 		return 0, nil, fmt.Errorf("read object: %w", err)
 	}
 	found, data, ok := r.remembered(h)
+	if !ok && r.from != nil {
+		found, data, ok = r.from.kept.find(h)
+	}
 	if !ok {
 		var err error
-		if found, data, err = r.fetchObject(h); errors.Is(err, ErrNotFound) {
+		if found, data, err = r.take(h); errors.Is(err, ErrNotFound) {
 			return 0, nil, &MissingError{h, r.dir}
 		} else if err != nil {
 			return 0, nil, fmt.Errorf("read object %s: %w", h.Short(), err)
 		}
-		r.kept.keep(h, found, data)
 	}
 	if kind != plumbing.AnyObject && kind != found {
 		return 0, nil, fmt.Errorf("object %s is a %s; a %s is wanted: %w", h.Short(), found, kind, ErrNotFound)
 	}
 	return found, data, nil
+}
+
+// take reads an object from files, the own ones first, and has whose they are keep it.
+func (r *Repo) take(h Hash) (plumbing.ObjectType, []byte, error) {
+	found, data, err := r.fetchObject(h)
+	if err == nil {
+		r.kept.keep(h, found, data)
+		return found, data, nil
+	}
+	if r.from != nil {
+		if found, data, lentErr := r.from.take(h); lentErr == nil {
+			return found, data, nil
+		}
+	}
+	return 0, nil, err
 }
 
 // remembered is an object that is held in memory.
@@ -123,7 +140,11 @@ func (r *Repo) stored() *store.Store {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.objects == nil {
-		r.objects = store.Open(filepath.Join(r.dir, "objects"))
+		lent := ""
+		if r.from != nil {
+			lent = filepath.Join(r.from.dir, "objects")
+		}
+		r.objects = store.Open(filepath.Join(r.dir, "objects"), lent)
 	}
 	return r.objects
 }
@@ -267,6 +288,11 @@ func (r *Repo) treeEntries(tree Hash) ([]Entry, error) {
 	_, raw, err := r.object(plumbing.TreeObject, tree)
 	if err != nil {
 		return nil, err
+	}
+	if r.from != nil {
+		if _, _, lent := r.from.kept.find(tree); lent {
+			return r.from.treeEntries(tree)
+		}
 	}
 	entries, err := parseTree(raw)
 	if err != nil {

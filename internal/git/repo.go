@@ -31,6 +31,7 @@ type Repo struct {
 	dir  string // absolute git directory
 	host proc.Host
 	of   *Repo // what a Stage stands on: reads go there
+	from *Repo // reads what a working copy borrows, for all that borrow it; nil: none
 
 	door     *door         // how the remote is entered; nil: as the user's own git does
 	patience time.Duration // most for one exchange with a remote; 0: remoteTime

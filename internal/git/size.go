@@ -19,6 +19,11 @@ func (r *Repo) Size(h Hash) (int64, error) {
 	if err == nil {
 		return size, nil
 	}
+	if r.from != nil {
+		if size, lentErr := r.from.Size(h); lentErr == nil {
+			return size, nil
+		}
+	}
 	if errors.Is(err, store.ErrAbsent) {
 		return 0, fmt.Errorf("read the size of %s: %w", h.Short(), ErrNotFound)
 	}

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"greenward/internal/proc"
 )
 
 // Worktree is a working copy of which nothing reaches back: it has no remote and no
@@ -104,15 +102,19 @@ func (w *Worktree) branchFile(branch string) string {
 	return filepath.Join(w.repo.dir, "refs", "heads", filepath.FromSlash(branch))
 }
 
-// OpenWorktree opens a working copy that Checkout made. It never walks up into
+// OpenWorktree opens a working copy that Checkout made of r. It never walks up into
 // a repository that surrounds dir.
-func OpenWorktree(dir string, host proc.Host) (*Worktree, error) {
+func (r *Repo) OpenWorktree(dir string) (*Worktree, error) {
 	git := outerDir(dir)
 	from, err := os.ReadFile(filepath.Join(git, borrowedFrom))
 	if err != nil {
 		return nil, fmt.Errorf("open working copy %q: %w: %w", dir, ErrNotRepository, err)
 	}
-	return &Worktree{dir: dir, repo: &Repo{dir: git, host: host}, from: string(from)}, nil
+	repo := &Repo{dir: git, host: r.host}
+	if string(from) == r.dir {
+		repo.from = r.home()
+	}
+	return &Worktree{dir: dir, repo: repo, from: string(from)}, nil
 }
 
 // Made reports whether the making of the working copy was not cut off: its files

@@ -54,7 +54,8 @@ var (
 // comes later, what is packed anew and what is removed is noticed when something is
 // missed.
 type Store struct {
-	dir string // the objects directory
+	dir  string // the objects directory
+	lent string // a borrowed one that is not read here; "": all are
 
 	mu      sync.Mutex
 	looked  bool
@@ -67,8 +68,10 @@ type Store struct {
 	bufs  sync.Pool
 }
 
-// Open is a store on an objects directory. It reads nothing yet.
-func Open(objects string) *Store { return &Store{dir: objects} }
+// Open is a store on an objects directory. It reads nothing yet. What it borrows from
+// the objects directory lent, if that is not empty, it leaves to the caller: whoever
+// opens hundreds that borrow from one has its indexes in memory once.
+func Open(objects, lent string) *Store { return &Store{dir: objects, lent: lent} }
 
 // Close lets go of all files. The store may be used on.
 func (s *Store) Close() error {
@@ -245,7 +248,7 @@ func (s *Store) look() error {
 		}
 		for line := range strings.Lines(string(text)) {
 			line = strings.TrimRight(line, "\r\n")
-			if line == "" || line[0] == '#' {
+			if line == "" || line[0] == '#' || line == s.lent {
 				continue
 			}
 			if line[0] == '"' {

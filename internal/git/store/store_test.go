@@ -97,7 +97,7 @@ func TestReadsWhatGitStores(t *testing.T) {
 			if name == "large offsets" {
 				index(t, copied)
 			}
-			s := Open(filepath.Join(copied, "objects"))
+			s := Open(filepath.Join(copied, "objects"), "")
 			agree(t, copied, s)
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
@@ -149,7 +149,7 @@ func index(t *testing.T, dir string) {
 func TestFindsWhatComesLater(t *testing.T) {
 	t.Parallel()
 	dir := grown(t)
-	s := Open(filepath.Join(dir, "objects"))
+	s := Open(filepath.Join(dir, "objects"), "")
 	agree(t, dir, s)
 	late := strings.TrimSpace(gitIn(t, dir, "late\n", "hash-object", "-w", "--stdin"))
 	if kind, data, err := s.Object(late); err != nil || kind != Blob || string(data) != "late\n" {
@@ -163,7 +163,7 @@ func TestFindsWhatComesLater(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(borrower, "objects", "info", "alternates"), []byte("# a word\n"+from+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := Open(filepath.Join(borrower, "objects")).Object(late)
+		_, _, err := Open(filepath.Join(borrower, "objects"), "").Object(late)
 		if from[0] == '/' && err != nil {
 			t.Errorf("borrowed: %v", err)
 		}
@@ -182,7 +182,7 @@ func TestFindsWhatComesLater(t *testing.T) {
 		t.Error("HEAD is no object's name")
 	}
 	gitIn(t, dir, "", "-c", "pack.indexVersion=1", "repack", "-adfq", "--keep-unreachable")
-	s = Open(filepath.Join(dir, "objects"))
+	s = Open(filepath.Join(dir, "objects"), "")
 	if _, _, err := s.Object(late); !errors.Is(err, ErrForeign) {
 		t.Errorf("with an index of the old kind: %v", err)
 	}
@@ -200,7 +200,7 @@ func TestTornIsNeverRead(t *testing.T) {
 	if err := os.WriteFile(loose, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Open(filepath.Join(dir, "objects")).Object(name); err != nil {
+	if _, _, err := Open(filepath.Join(dir, "objects"), "").Object(name); err != nil {
 		t.Errorf("a torn file beside a pack: %v", err)
 	}
 	if err := os.Remove(loose); err != nil {
@@ -216,7 +216,7 @@ func TestTornIsNeverRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Open(filepath.Join(dir, "objects"))
+	s := Open(filepath.Join(dir, "objects"), "")
 	if err := os.Chmod(loose, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestRottenPackGivesNothingWrong(t *testing.T) {
 	dir := grown(t)
 	gitIn(t, dir, "", "repack", "-adfq", "--depth=50", "--window=50")
 	names := strings.Fields(gitIn(t, dir, "", "rev-list", "--objects", "--no-object-names", "HEAD"))
-	good := Open(filepath.Join(dir, "objects"))
+	good := Open(filepath.Join(dir, "objects"), "")
 	pack := packs(t, dir)[0]
 	whole, err := os.ReadFile(pack)
 	if err != nil {
@@ -267,7 +267,7 @@ func TestRottenPackGivesNothingWrong(t *testing.T) {
 		if err := os.WriteFile(pack, rotten, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		s := Open(filepath.Join(dir, "objects"))
+		s := Open(filepath.Join(dir, "objects"), "")
 		for _, name := range names {
 			_, data, err := s.Object(name)
 			if err == nil && !bytes.Equal(data, want[name]) {
@@ -317,7 +317,7 @@ func FuzzIndex(f *testing.F) {
 			return
 		}
 		if at, has := p.find([20]byte{first}); has {
-			if _, _, err := Open(path).entry(p, at); err == nil {
+			if _, _, err := Open(path, "").entry(p, at); err == nil {
 				t.Error("an object was read from a pack that is not there")
 			}
 		}
