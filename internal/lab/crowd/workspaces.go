@@ -63,11 +63,11 @@ func (c *Crowd) workspaces(ctx context.Context, all *agents.Workspaces) (*Worksp
 	if out.Clone, err = c.one(ctx, few, c.clone, nil); err != nil {
 		return nil, err
 	}
-	c.Say("%d workspaces, one after the other", c.Agents)
 	c.Say("%d times with the files of one task alone", few)
 	if out.Sparse, err = c.sparse(ctx, few); err != nil {
 		return nil, err
 	}
+	c.Say("%d workspaces, one after the other", c.Agents)
 	layer := func(ctx context.Context, name string) (copied, error) { return c.workspace(ctx, all, name) }
 	if out.Workspace, err = c.one(ctx, c.Agents, layer, out); err != nil {
 		return nil, err
