@@ -114,6 +114,16 @@ func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding
 	if held.id != "" {
 		l.pass.claims[w.Entry] = held
 	}
+	l.expect(w, change, out)
+	m := &Merged{Tip: out.Tip, Base: change.Base, Method: out.Method, Task: held.task, Note: out.Note, Areas: areasOf(paths), Below: below, Policy: slices.ContainsFunc(paths, ofPolicy)}
+	if len(paths) <= maxHot {
+		m.Paths = paths
+	}
+	return m, nil
+}
+
+// expect notes what main will have when an entry lands that no verdict is awaited for.
+func (l *Lander) expect(w Waiting, change merge.Change, out merge.Outcome) {
 	if w.Gate.Class == "" { // else the verdict decides whether it is part of main
 		if out.Method == merge.Merge {
 			l.known.Plan(w.Head)
@@ -123,11 +133,6 @@ func (l *Lander) tryMerge(ctx context.Context, w Waiting, tip git.Hash) (finding
 		}
 		l.known.Plan(out.Commits...)
 	}
-	m := &Merged{Tip: out.Tip, Base: change.Base, Method: out.Method, Task: held.task, Note: out.Note, Areas: areasOf(paths), Below: below, Policy: slices.ContainsFunc(paths, ofPolicy)}
-	if len(paths) <= maxHot {
-		m.Paths = paths
-	}
-	return m, nil
 }
 
 // maxHot is how many paths a change may touch and still keep others that touch one

@@ -23,6 +23,7 @@ func (w *world) order(o journal.Order) {
 
 // rewritten is a hub whose main lost the landing of one, beside a change that waits.
 func rewritten(t *testing.T, onto func(w *world, base string) string) (w *world, before, one string) {
+	t.Helper()
 	w = newWorld(t, nil)
 	base := w.git("rev-parse", "main")
 	one = w.branch("one", base, "one", map[string]string{"x": "1\n"})
