@@ -151,7 +151,7 @@ func reason(d journal.Decision) string {
 
 // land composes the change, submits it and waits for the decision.
 func (a *assignment) land(ctx context.Context, report Report) (journal.Decision, error) {
-	saved, err := a.ws.RescueBranches(ctx)
+	saved, err := a.rescue(ctx, a.ws.RescueBranches)
 	if err != nil {
 		return journal.Decision{}, err
 	}
@@ -177,13 +177,13 @@ func (a *assignment) submit(ctx context.Context, head git.Hash) (journal.Decisio
 		return journal.Decision{}, err
 	}
 	for try := 0; ; try++ {
-		old, err := a.Repo.Tip(ref)
-		if err != nil {
-			return journal.Decision{}, err
-		}
-		if old != head {
-			err = a.ws.Push(ctx, []git.RefUpdate{{Ref: ref, New: head, Old: old}})
-		}
+		err := a.reach(ctx, func() error {
+			old, err := a.Repo.Tip(ref)
+			if err == nil && old != head {
+				err = a.ws.Push(ctx, []git.RefUpdate{{Ref: ref, New: head, Old: old}})
+			}
+			return err
+		})
 		if _, raced := errors.AsType[*git.RaceError](err); raced && try < 5 {
 			continue
 		}
@@ -203,6 +203,30 @@ func (a *assignment) submit(ctx context.Context, head git.Hash) (journal.Decisio
 	}
 	zerolog.Ctx(ctx).Info().Str("change", entry).Str("state", decision.State).Str("reason", reason(decision)).Msg("change decided")
 	return decision, a.Transcript.Add(Event{Kind: EventNote, Task: a.task.ID, Text: strings.TrimSpace(decision.State + " " + reason(decision) + " " + entry)})
+}
+
+// reach does what needs the hub, and does it again for as long as that is away: the work
+// is done and lies here.
+func (a *assignment) reach(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if a.Away == nil || !errors.Is(err, git.ErrAway) {
+			return err
+		}
+		if err := a.Away(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// rescue is a rescue of a workspace, once the hub is reached.
+func (a *assignment) rescue(ctx context.Context, rescue func(context.Context) ([]git.Ref, error)) (saved []git.Ref, err error) {
+	err = a.reach(ctx, func() error {
+		more, err := rescue(ctx)
+		saved = append(saved, more...)
+		return err
+	})
+	return saved, err
 }
 
 // read is a file of the workspace, or a text that no file has when it is none.

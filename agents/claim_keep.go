@@ -38,6 +38,7 @@ func (c *Claims) Keep(ctx context.Context, held Claim) error {
 			return err
 		case ctx.Err() != nil:
 			return nil
+		case errors.Is(err, git.ErrAway): // who follows the hub says so, once
 		default:
 			zerolog.Ctx(ctx).Warn().Err(err).Str("task", held.Task).Msg("claim not renewed")
 		}

@@ -184,7 +184,7 @@ func writeHandoff(ctx context.Context, repo *git.Repo, in handoffInput) (git.Has
 // handBack ends the task without its work: what there is is rescued, and a commit
 // that only removes the task file lands with the hand-off.
 func (a *assignment) handBack(ctx context.Context, report Report) (Ending, error) {
-	saved, err := a.ws.Rescue(ctx)
+	saved, err := a.rescue(ctx, a.ws.Rescue)
 	if err != nil {
 		return a.ending, err
 	}

@@ -88,6 +88,9 @@ type Worker struct {
 	Env        []string         // environment of commands in the workspace, whole
 	Acceptance time.Duration    // most time for one acceptance command; 0: 10 minutes
 	Transcript *Transcript      // nil: none
+	// Away waits a while where Repo mirrors a hub that was not reached (git.ErrAway); what
+	// was to be handed in is kept meanwhile, and handed in then. nil: it is an error.
+	Away func(ctx context.Context) error
 	// Resolver settles what still conflicts after the worker's own try; nil: the
 	// worker tries on.
 	Resolver Mind

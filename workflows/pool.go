@@ -234,7 +234,11 @@ func (p *Pool) stumble(ctx context.Context, task string, err error) error {
 	if n == 0 || fatal(err) {
 		return err
 	}
-	zerolog.Ctx(ctx).Warn().Err(err).Str("task", task).Int("try", n).Msg("worker stumbled")
+	level := zerolog.WarnLevel
+	if p.Far && errors.Is(err, git.ErrAway) {
+		level = zerolog.DebugLevel // whoever follows the hub says so, once
+	}
+	zerolog.Ctx(ctx).WithLevel(level).Err(err).Str("task", task).Int("try", n).Msg("worker stumbled")
 	if n > maxStumbles && !p.Far && !errors.Is(err, agents.ErrSpoiled) {
 		return fmt.Errorf("%d workers in a row could not work: %w", n, err)
 	}

@@ -44,11 +44,12 @@ type crew struct {
 	client     model.Client // nil: commands alone
 	provider   config.Provider
 	account    *agents.Account
-	syncs      *agents.SyncGroup  // of transcripts
-	quiet      func(entry string) // is told that nobody decides what waits; nil: nobody is
-	model      string             // the model to use where a role names none
-	prefix     string             // of the names of workers
-	env        []string           // of commands in workspaces
+	syncs      *agents.SyncGroup           // of transcripts
+	away       func(context.Context) error // waits for a hub elsewhere that is not reached; nil: the hub is here
+	quiet      func(entry string)          // is told that nobody decides what waits; nil: nobody is
+	model      string                      // the model to use where a role names none
+	prefix     string                      // of the names of workers
+	env        []string                    // of commands in workspaces
 }
 
 // hire builds a crew; modelName overrides the policy's.
@@ -211,6 +212,7 @@ func (c *crew) worker(agent, run string) (*agents.Worker, error) {
 	return &agents.Worker{
 		Repo: c.hub.Repo, Main: c.main, Agent: agent, Run: run, Mind: mind, Workspaces: &places, Claims: c.claims, Landings: c.decisions(),
 		Now: c.app.now, Checks: c.facts(), Env: c.env, Transcript: t, Resolver: c.resolver(),
+		Away: c.away,
 	}, nil
 }
 

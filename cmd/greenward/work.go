@@ -89,6 +89,10 @@ func (a *app) work(ctx context.Context, o workOptions) error {
 	if o.workers == 0 {
 		o.workers = e.policy.Agents.Workers
 	}
+	follow := &workflows.Following{Repo: mirror, Moved: c.moved, Now: a.now, Say: func(text string) { a.note("greenward: %s", text) }}
+	if mirror != nil {
+		c.away = follow.Away
+	}
 	pool := c.pool(o.run, o.workers)
 	pool.Far = mirror != nil
 	pool.OnEnd = func(e agents.Ending) {
@@ -99,7 +103,7 @@ func (a *app) work(ctx context.Context, o workOptions) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return pool.Work(ctx) })
 	if mirror != nil {
-		g.Go(func() error { return (&workflows.Following{Repo: mirror, Moved: c.moved}).Run(ctx) })
+		g.Go(func() error { return follow.Run(ctx) })
 	}
 	return g.Wait()
 }

@@ -19,6 +19,10 @@ const throughFile = "greenward-through"
 // HubToken names the variable that holds the credential for a hub over http.
 const HubToken = "GREENWARD_HUB_TOKEN"
 
+// ErrAway says that the hub of a mirror could not be reached: whatever was asked of it
+// may be asked again.
+var ErrAway = errors.New("the hub is not reached")
+
 // mirrored is what a mirror takes of its hub: all that workers read.
 func mirrored() []string {
 	return []string{"+refs/heads/*:refs/heads/*", "+refs/greenward/*:refs/greenward/*", "+refs/notes/*:refs/notes/*"}
@@ -63,7 +67,7 @@ func (r *Repo) Sync(ctx context.Context) error {
 	args := append([]string{"-c", "core.fsync=none", "fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", url}, specs...)
 	_, err := r.command(ctx, call{args: args, remote: true, env: credential(r, url)})
 	if err != nil {
-		return fmt.Errorf("take what the hub %s has: %w", redacted(url), err)
+		return fmt.Errorf("take what the hub %s has: %w: %w", redacted(url), ErrAway, err)
 	}
 	if odd != nil {
 		b.foreign(odd)
@@ -131,7 +135,7 @@ func (r *Repo) pushThrough(ctx context.Context, url string, updates []RefUpdate)
 	}
 	there, listErr := r.lsRemote(ctx, url, updates)
 	if listErr != nil {
-		return errors.Join(err, listErr)
+		return fmt.Errorf("move %s in the hub %s: %w: %w", updates[0].Ref, redacted(url), ErrAway, listErr)
 	}
 	done := true
 	for _, u := range updates {
