@@ -23,21 +23,22 @@ type assignment struct {
 	claim Claim
 	ws    *Workspace
 
-	tree     git.Hash        // the files as they were when the last report was looked at
-	measured []string        // acceptance, as measured on it
-	held     []string        // submodules that were changed, which that tree has as they were
-	retried  bool            // a failed acceptance was sent back once
-	flags    []string        // what the last look at the files found
-	size     string          // of the change, in words
-	said     map[string]bool // what was sent back once
-	began    time.Time
-	session  Session
-	left     map[string]string // paths in conflict, as git left them
-	round    int
-	refused  int     // ejections for other reasons than a conflict
-	neutral  Session // the resolver's; nil: none was asked
-	rebased  bool    // the work was put onto a newer main before its last test
-	ending   Ending
+	tree      git.Hash        // the files as they were when the last report was looked at
+	measured  []string        // acceptance, as measured on it
+	held      []string        // submodules that were changed, which that tree has as they were
+	retried   bool            // a failed acceptance was sent back once
+	flags     []string        // what the last look at the files found
+	size      string          // of the change, in words
+	unchanged bool            // the last look found no file changed
+	said      map[string]bool // what was sent back once
+	began     time.Time
+	session   Session
+	left      map[string]string // paths in conflict, as git left them
+	round     int
+	refused   int     // ejections for other reasons than a conflict
+	neutral   Session // the resolver's; nil: none was asked
+	rebased   bool    // the work was put onto a newer main before its last test
+	ending    Ending
 }
 
 // run takes the task to its end.
@@ -82,7 +83,7 @@ func (a *assignment) run(ctx, held context.Context) (ending Ending, err error) {
 				return a.ending, err
 			}
 		}
-		if report.Outcome == Blocked || report.Outcome == Failed {
+		if report = a.proven(report); report.Outcome == Blocked || report.Outcome == Failed {
 			return a.handBack(ctx, report)
 		}
 		decision, err := a.land(ctx, report)
@@ -284,6 +285,23 @@ func quoteAll(paths []string) string {
 	return strings.Join(out, ", ")
 }
 
+// proven is a report as far as what was measured bears it out: nothing is done whose
+// acceptance fails. Where no file is changed either, it has failed.
+func (a *assignment) proven(r Report) Report {
+	at := slices.IndexFunc(a.measured, func(m string) bool { return strings.HasSuffix(m, failedCheck) })
+	if r.Outcome != Done || at < 0 {
+		return r
+	}
+	if r.Outcome = Partial; a.unchanged {
+		r.Outcome = Failed
+	}
+	r.Notes = append([]string{"reported as done, but its acceptance fails: " + strings.TrimSuffix(a.measured[at], failedCheck)}, r.Notes...)
+	return r
+}
+
+// failedCheck ends what was measured of a command that did not pass.
+const failedCheck = " failed"
+
 // measure runs the acceptance commands of the task.
 func (a *assignment) measure(ctx context.Context, r Report) (string, error) {
 	a.measured = nil
@@ -296,14 +314,14 @@ func (a *assignment) measure(ctx context.Context, r Report) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("run acceptance %q: %w", line, err)
 		}
-		verdict := "passed"
+		verdict := " passed"
 		if !result.OK() {
-			verdict = "failed"
+			verdict = failedCheck
 		}
-		a.measured = append(a.measured, git.OneLine(line)+" "+verdict)
+		a.measured = append(a.measured, git.OneLine(line)+verdict)
 		if !result.OK() && r.Outcome == Done && !a.retried {
 			a.retried = true
-			return fmt.Sprintf("not handed off yet: acceptance `%s` failed (%s):\n%s\nMake it pass, or hand off again with the outcome that is true; it is then taken as it is.", line, result, output), nil
+			return fmt.Sprintf("not handed off yet: acceptance `%s` failed (%s):\n%s\nMake it pass, or hand off again with the outcome that is true; as done it is not taken.", line, result, output), nil
 		}
 	}
 	return "", nil

@@ -32,6 +32,7 @@ func (a *assignment) attest(ctx context.Context, r Report) (refusal string, err 
 	if err := a.stat(ctx, paths); err != nil {
 		return "", err
 	}
+	a.unchanged = len(paths) == 0
 	if len(paths) == 0 && r.Outcome == Done && a.round == 0 {
 		if a.firstTime("nothing") && len(r.Notes)+len(r.Findings) == 0 {
 			return "not handed off yet: no file is changed, so nothing of this task is done here. Do it; or, if you found it done already, hand off again and say in `notes` where you saw that.", nil

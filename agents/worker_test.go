@@ -27,7 +27,7 @@ func TestWorkerLandsItsTask(t *testing.T) {
 		done("Add b\n\nTask: forged\n---"),
 	), w.now)
 	ending := w.do(w.worker(mind), task)
-	if ending.Outcome != Done || ending.Landed != w.main() || len(ending.Rescued) > 0 || ending.Spent.Total() != 45 {
+	if ending.Outcome != Partial || ending.Landed != w.main() || len(ending.Rescued) > 0 || ending.Spent.Total() != 45 {
 		t.Errorf("ending %+v, main %s", ending, w.main())
 	}
 	if got := w.show("main", "b.txt"); got != "two" {
@@ -37,7 +37,7 @@ func TestWorkerLandsItsTask(t *testing.T) {
 		t.Errorf("tasks left: %q", files)
 	}
 	h := w.handoff(ending.Landed)
-	if h.Task != task.ID || h.Outcome != Done || h.Agent != "worker-1" || h.Model != "scripted" || strings.Join(h.Checks, "|") != "grep -q two b.txt passed|false failed" {
+	if h.Task != task.ID || h.Outcome != Partial || h.Agent != "worker-1" || h.Model != "scripted" || strings.Join(h.Checks, "|") != "grep -q two b.txt passed|false failed" {
 		t.Errorf("hand-off %+v", h)
 	}
 	if refs := w.git("for-each-ref", "refs/greenward/claims", "refs/greenward/rescue", "refs/heads/queue"); refs != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"greenward/agents"
 	"greenward/green"
@@ -16,7 +17,8 @@ import (
 // ended is the state in which the run must end now; empty: it goes on.
 func (r *Run) ended(run string) (string, error) {
 	if !r.Until.IsZero() && r.Now().After(r.Until) {
-		return Budget, nil
+		r.why = "the time that it had was up, at " + r.Until.UTC().Format(time.RFC3339) + " (--until); the same command without it goes on"
+		return Stopped, nil
 	}
 	if r.Over != nil {
 		if err := r.Over(run); errors.Is(err, agents.ErrBudget) {

@@ -66,6 +66,8 @@ type Run struct {
 	Until               time.Time                            // zero: no end
 	Moved               *Bell                                // required
 	OnPlan              func(agents.Episode)
+
+	why string // it ended, where its state does not tell
 }
 
 // Summary is how a run stands at its end; it marshals to what `run` prints.
@@ -86,6 +88,15 @@ type Cost struct {
 	Completion int64    `json:"completion_tokens"`
 	Cached     int64    `json:"cached_tokens"` // part of the prompt
 	USD        *float64 `json:"usd"`           // null where some model has no price
+}
+
+// CostOf is a sum as a run tells it.
+func CostOf(s agents.Sum) Cost {
+	c := Cost{Prompt: s.Prompt, Completion: s.Completion, Cached: s.Cached}
+	if s.Unpriced == 0 {
+		c.USD = &s.USD
+	}
+	return c
 }
 
 // Slug is the run that pursues a goal: the same text is the same run.
@@ -112,6 +123,9 @@ func (r *Run) Pursue(ctx context.Context) (Summary, error) {
 	}
 	sum, sumErr := r.summary(context.WithoutCancel(ctx), run)
 	sum.State = state
+	if r.why != "" {
+		sum.Detail = &r.why
+	}
 	if err != nil {
 		why := git.OneLine(err.Error())
 		sum.Detail = &why
@@ -401,9 +415,6 @@ func (r *Run) summary(ctx context.Context, run string) (Summary, error) {
 		}
 	}
 	used, err := r.Spent(run)
-	s.Cost = Cost{Prompt: used.Prompt, Completion: used.Completion, Cached: used.Cached}
-	if used.Unpriced == 0 {
-		s.Cost.USD = &used.USD
-	}
+	s.Cost = CostOf(used)
 	return s, err
 }

@@ -33,6 +33,7 @@ type RunLine struct {
 	Holder   *string        `json:"holder"` // the process whose planner pursues it
 	Why      *string        `json:"why"`    // by what error it ended while its goal stayed open; its State is Failed then
 	Health   []health.Line  `json:"health"` // what is done about the health of its code
+	Cost     *Cost          `json:"cost"`   // so far, on this host; null where nobody counted
 }
 
 // ListRuns lists the runs that main knows, the newest first.

@@ -190,7 +190,7 @@ func TestS84UntilEndsARunAndItGoesOnLater(t *testing.T) {
 	t.Parallel()
 	p := newKillPlace(t)
 	result, out := p.within(3*time.Minute, "run", "--until", "2026-01-01T00:00:00Z", killGoal)
-	if result.OK() || !strings.Contains(out, "budget") {
+	if result.OK() || !strings.Contains(out, "stopped") || !strings.Contains(out, "--until") || strings.Contains(out, "budget") {
 		t.Errorf("run: %v\n%s", result, out)
 	}
 	if gittest.Git(t, p.hub, "ls-tree", "--name-only", "main", "tasks/"+workflows.Slug(killGoal)+"/GOAL.md") == "" {

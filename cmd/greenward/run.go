@@ -253,6 +253,9 @@ func repaired(g green.Result) string {
 
 func showSummary(w io.Writer, s workflows.Summary) {
 	line(w, "run %s: %s", s.Run, s.State)
+	if s.State == workflows.Stopped && s.Detail != nil {
+		line(w, "%s", *s.Detail)
+	}
 	line(w, "landed %d, ejected %d, %s", s.Landed, s.Ejected, outcomes(s.Handoffs))
 	if s.Green != nil {
 		line(w, "green is %s", s.Green.Short())

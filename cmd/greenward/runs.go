@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -67,6 +68,33 @@ func (a *app) runs(ctx context.Context, p *place) ([]workflows.RunLine, error) {
 	return workflows.ListRuns(ctx, p.hub.Repo, p.tip, controls, &agents.Claims{Repo: p.hub.Repo, Now: a.now})
 }
 
+// costs says what each run has spent on this host so far, but for those that ended
+// more than a day ago: transcripts are long.
+func (a *app) costs(p *place, meter *agents.Meter, runs []workflows.RunLine) error {
+	prices := account(p.policy.Agents, p.hub.State()).Prices
+	for i := range runs {
+		if end := runs[i].Ended; end != nil && a.now().Sub(*end) > 24*time.Hour {
+			continue
+		}
+		spent, err := meter.By(runs[i].Run)
+		if err != nil {
+			return err
+		}
+		if len(spent) > 0 {
+			runs[i].Cost = new(workflows.CostOf(prices.Total(spent)))
+		}
+	}
+	return nil
+}
+
+// costText is a cost in a line, if there is one.
+func costText(c *workflows.Cost) string {
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf(", %d tokens", c.Prompt+c.Completion) + dollars(c.USD)
+}
+
 func (a *app) listRuns(ctx context.Context) error {
 	p, err := a.current(ctx)
 	if err != nil {
@@ -76,13 +104,16 @@ func (a *app) listRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.costs(p, &agents.Meter{State: p.hub.State()}, runs); err != nil {
+		return err
+	}
 	return a.print(map[string]any{"runs": runs}, func(w io.Writer) {
 		for _, r := range runs {
 			started := "-"
 			if r.Started != nil {
 				started = r.Started.Format(time.DateTime)
 			}
-			line(w, "%-8s %-40s %s  %d open, %s  %s", r.State, r.Run, started, r.Open, outcomes(r.Handoffs), r.Goal)
+			line(w, "%-8s %-40s %s  %d open, %s%s  %s", r.State, r.Run, started, r.Open, outcomes(r.Handoffs), costText(r.Cost), r.Goal)
 			if r.Why != nil {
 				line(w, "         ended by an error; greenward run with the same goal goes on: %s", *r.Why)
 			}
@@ -103,6 +134,9 @@ func (a *app) steerRun(ctx context.Context, verb, name, reason string) error {
 	if err != nil {
 		return err
 	}
+	if err := a.stillGoes(ctx, p, verb, run); err != nil {
+		return err
+	}
 	if err := a.sayWhoFollows(p, run); err != nil {
 		return err
 	}
@@ -111,6 +145,20 @@ func (a *app) steerRun(ctx context.Context, verb, name, reason string) error {
 		return err
 	}
 	return a.order(ctx, verb, target, reason)
+}
+
+// stillGoes refuses an order for a run that has ended: nobody reads it.
+func (a *app) stillGoes(ctx context.Context, p *place, verb, run string) error {
+	runs, err := a.runs(ctx, p)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		if r.Run == run && r.Ended != nil {
+			return usagef("%s: run %s ended at %s (%s), so nobody would follow; a goal in other words is another run", verb, run, r.Ended.Format(time.DateTime), r.State)
+		}
+	}
+	return nil
 }
 
 // sayWhoFollows tells a person that nobody but this hub will follow an order, as far

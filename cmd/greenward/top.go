@@ -41,8 +41,9 @@ func (a *app) top(ctx context.Context, run string, watch bool) error {
 	if run, err = a.watched(ctx, p, "top", run); err != nil {
 		return err
 	}
+	meter := &agents.Meter{State: p.hub.State()} // reads on from where it was
 	for {
-		if err := a.topOnce(ctx, p, run, watch); err != nil || !watch {
+		if err := a.topOnce(ctx, p, meter, run, watch); err != nil || !watch {
 			return err
 		}
 		select {
@@ -53,13 +54,16 @@ func (a *app) top(ctx context.Context, run string, watch bool) error {
 	}
 }
 
-func (a *app) topOnce(ctx context.Context, p *place, run string, anew bool) error {
+func (a *app) topOnce(ctx context.Context, p *place, meter *agents.Meter, run string, anew bool) error {
 	lines, err := a.agentLines(p, run)
 	if err != nil {
 		return err
 	}
 	runs, err := a.runs(ctx, p)
 	if err != nil {
+		return err
+	}
+	if err := a.costs(p, meter, runs); err != nil {
 		return err
 	}
 	doc := map[string]any{"agents": lines, "runs": runs}
@@ -69,7 +73,7 @@ func (a *app) topOnce(ctx context.Context, p *place, run string, anew bool) erro
 		}
 		for _, r := range runs {
 			if run == "" || r.Run == run {
-				line(w, "%-8s %-40s %d open, %s", r.State, r.Run, r.Open, outcomes(r.Handoffs))
+				line(w, "%-8s %-40s %d open, %s%s", r.State, r.Run, r.Open, outcomes(r.Handoffs), costText(r.Cost))
 				showHealth(w, r.Health)
 			}
 		}
