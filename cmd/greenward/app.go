@@ -114,19 +114,18 @@ func (a *app) dispatch(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(args) == 0 || args[0] == "help" && len(args) == 1 || args[0] == "-h" || args[0] == "--help" {
-		if len(args) == 0 {
-			a.overview(a.stderr, "")
-			return usageError{"say what to do; the commands are above"}
-		}
+	if len(args) == 0 {
+		a.overview(a.stderr, "")
+		return usageError{"say what to do; the commands are above"}
+	}
+	switch word := args[0]; {
+	case word == "help" && len(args) == 1, word == "-h", word == "--help":
 		a.overview(a.stdout, "")
 		return nil
-	}
-	if args[0] == "version" || args[0] == "--version" || args[0] == "-version" {
-		return a.print(built(), func(w io.Writer) { line(w, "greenward %s", built()) })
-	}
-	if args[0] == "help" {
+	case word == "help":
 		args = append(args[1:], "--help")
+	case word == "version", word == "--version", word == "-version":
+		return a.print(built(), func(w io.Writer) { line(w, "greenward %s", built()) })
 	}
 	if args, err = a.between(args); err != nil {
 		return err

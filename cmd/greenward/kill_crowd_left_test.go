@@ -34,7 +34,6 @@ func (s stock) String() string {
 // one had mounted is gone with it.
 func (c *throng) stock(runs ...int) stock {
 	c.Helper()
-	s := stock{processes: len(c.marked(runs...)), groups: groupsOf(c.T, runs...)}
 	top, mounts := c.hub, "/proc/self/mounts"
 	if len(runs) > 0 {
 		if seen := filepath.Join("/proc", strconv.Itoa(runs[len(runs)-1]), "mounts"); isThere(seen) {
@@ -45,8 +44,9 @@ func (c *throng) stock(runs ...int) stock {
 	if err != nil {
 		c.Fatal(err)
 	}
+	s := measured(c.T, top)
+	s.processes, s.groups = len(c.marked(runs...)), groupsOf(c.T, runs...)
 	s.mounts = strings.Count(string(text), " "+c.hub+"/")
-	s.measure(c.T, top)
 	entries, err := os.ReadDir(c.temporary)
 	if err != nil {
 		c.Fatal(err)
@@ -55,9 +55,9 @@ func (c *throng) stock(runs ...int) stock {
 	return s
 }
 
-// measure adds up the files of a hub, by what they take on the disk. What others
+// measured adds up the files of a hub, by what they take on the disk. What others
 // write and remove meanwhile may or may not count.
-func (s *stock) measure(t *testing.T, hub string) {
+func measured(t *testing.T, hub string) (s stock) {
 	t.Helper()
 	device := uint64(0)
 	err := filepath.WalkDir(hub, func(path string, d fs.DirEntry, err error) error {
@@ -100,6 +100,7 @@ func (s *stock) measure(t *testing.T, hub string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
 }
 
 // marked are the living processes that carry the marker of a run.

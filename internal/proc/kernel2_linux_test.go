@@ -171,12 +171,12 @@ func inGroup(t *testing.T, dir, part string, uid int, before ...string) placed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer exe.Close() //nolint:errcheck // read
+	defer exe.Close()
 	at, err := os.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer at.Close() //nolint:errcheck // read
+	defer at.Close()
 	argv := append(slices.Clone(before), "/proc/self/fd/3")
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stderr, cmd.ExtraFiles = "/", append(slices.Clone(env), playKey+"="+part), os.Stderr, []*os.File{exe}
@@ -233,13 +233,19 @@ func TestVersion2PlaceIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer at.Close() //nolint:errcheck // read
+		defer at.Close()
 		cmd := exec.CommandContext(t.Context(), "sleep", "3333")
 		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(at.Fd())}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	}
+	alone := func(uid int, name string) func(t *testing.T) string {
+		return func(t *testing.T) string {
+			t.Helper()
+			return mk(t, uid, false, name)
+		}
 	}
 	bounds := []string{"memory", "processes"}
 	for name, one := range map[string]struct {
@@ -250,22 +256,25 @@ func TestVersion2PlaceIsFound(t *testing.T) {
 		in     string // where below root its group was
 		own    bool   // it moved itself
 	}{
-		"a service":                      {home: func(t *testing.T) string { return mk(t, 0, false, "service") }, holds: bounds, in: "service", own: true},
-		"a service of a user, handed on": {home: func(t *testing.T) string { return mk(t, nobody, false, "users") }, uid: nobody, holds: bounds, in: "users", own: true},
+		"a service":                      {home: alone(0, "service"), holds: bounds, in: "service", own: true},
+		"a service of a user, handed on": {home: alone(nobody, "users"), uid: nobody, holds: bounds, in: "users", own: true},
 		"a login of a user, with a shell": {home: func(t *testing.T) string {
+			t.Helper()
 			mk(t, nobody, true, "slice")
 			dir := mk(t, nobody, false, "slice", "login")
 			company(t, dir)
 			return dir
 		}, uid: nobody, holds: bounds, in: "slice"},
 		"a login of root, with a shell": {home: func(t *testing.T) string {
+			t.Helper()
 			dir := mk(t, 0, false, "rootlogin")
 			company(t, dir)
 			return dir
 		}, holds: bounds, in: ""},
-		"a user to whom nothing is handed on": {home: func(t *testing.T) string { return mk(t, 0, false, "foreign") }, uid: nobody},
-		"read-only":                           {home: func(t *testing.T) string { return mk(t, 0, false, "fixed") }, before: []string{"unshare", "-m", "sh", "-c", `mount -o remount,bind,ro /sys/fs/cgroup && exec "$0"`}},
+		"a user to whom nothing is handed on": {home: alone(0, "foreign"), uid: nobody},
+		"read-only":                           {home: alone(0, "fixed"), before: []string{"unshare", "-m", "sh", "-c", `mount -o remount,bind,ro /sys/fs/cgroup && exec "$0"`}},
 		"below the group of another greenward": {home: func(t *testing.T) string {
+			t.Helper()
 			dir := mk(t, 0, false, groupPrefix+strconv.Itoa(os.Getpid())+"9:x:y")
 			company(t, dir)
 			return dir

@@ -46,19 +46,25 @@ func Last(events []agents.Event) (Record, error) {
 	case r.Start.Base == "":
 		return Record{}, errors.New("its transcript does not say on which commit of main it began: an older greenward wrote it")
 	}
+	r.take(events[at+1:])
+	return r, nil
+}
+
+// take reads the events of a conversation from its start on, to its first hand-off.
+func (r *Record) take(events []agents.Event) {
 	ended := false
-	for _, e := range events[at+1:] {
+	for _, e := range events {
 		switch {
 		case ended && e.Tree != "" && strings.HasPrefix(e.Text, "submitted "):
 			r.Tree = e.Tree
-			return r, nil
+			return
 		case ended && e.Kind == agents.EventMessage:
-			return r, nil
+			return
 		case ended:
 			continue
 		case e.Kind == agents.EventNote && e.Text == resumed:
 			r.Cut = true
-			return r, nil
+			return
 		case e.Kind == agents.EventEnd:
 			ended = true
 		}
@@ -67,7 +73,6 @@ func Last(events []agents.Event) (Record, error) {
 		}
 		r.Events = append(r.Events, e)
 	}
-	return r, nil
 }
 
 // Comparison is what came of running a conversation again.
@@ -209,14 +214,15 @@ func steps(events []agents.Event, places []string) []step {
 				continue
 			}
 			what := "told"
-			text := e.Message.Text
+			var text strings.Builder
+			text.WriteString(e.Message.Text)
 			if e.Message.Role == model.Assistant {
 				what = "reply"
 				for _, call := range e.Message.Calls {
-					text += "\n→ " + call.Name + " " + cmp.Or(call.Raw, call.Arguments)
+					text.WriteString("\n→ " + call.Name + " " + cmp.Or(call.Raw, call.Arguments))
 				}
 			}
-			all = append(all, step{at: e.At, what: what, text: plain(text)})
+			all = append(all, step{at: e.At, what: what, text: plain(text.String())})
 		case agents.EventCall:
 			args[e.Call] = string(e.Args)
 		case agents.EventResult:
@@ -252,10 +258,9 @@ func (c Comparison) String() string {
 	if !c.Prompt {
 		b.WriteString("the words of the role are not those of the record\n")
 	}
-	switch p := c.Parted; {
-	case p == nil:
+	if p := c.Parted; p == nil {
 		b.WriteString("all results are the same\n")
-	default:
+	} else {
 		fmt.Fprintf(&b, "they part at call %d, %s, of %s\n  recorded: %s\n  again:    %s\n", p.Call, git.OneLine(p.What), p.At.UTC().Format(time.RFC3339), excerpt(p.Recorded, p.Again), excerpt(p.Again, p.Recorded))
 	}
 	switch t := c.Tree; {

@@ -240,27 +240,7 @@ const maxBorrowed = 64
 
 // look lists directories and packs; packs that are known are kept open.
 func (s *Store) look() error {
-	s.dirs, s.foreign = []string{s.dir}, false
-	for i := 0; i < len(s.dirs) && len(s.dirs) < maxBorrowed; i++ {
-		text, err := os.ReadFile(filepath.Join(s.dirs[i], "info", "alternates"))
-		if err != nil {
-			continue // by far most repositories borrow nothing
-		}
-		for line := range strings.Lines(string(text)) {
-			line = strings.TrimRight(line, "\r\n")
-			if line == "" || line[0] == '#' || line == s.lent {
-				continue
-			}
-			if line[0] == '"' {
-				s.foreign = true // a quoted name is git's to read
-				continue
-			}
-			if !filepath.IsAbs(line) {
-				line = filepath.Join(s.dirs[i], line)
-			}
-			s.dirs = append(s.dirs, line)
-		}
-	}
+	s.borrowed()
 	known := map[string]*packFile{}
 	for _, p := range s.packs {
 		known[p.path] = p
@@ -298,6 +278,31 @@ func (s *Store) look() error {
 	}
 	s.packs = packs
 	return nil
+}
+
+// borrowed lists the directories in which objects may lie.
+func (s *Store) borrowed() {
+	s.dirs, s.foreign = []string{s.dir}, false
+	for i := 0; i < len(s.dirs) && len(s.dirs) < maxBorrowed; i++ {
+		text, err := os.ReadFile(filepath.Join(s.dirs[i], "info", "alternates"))
+		if err != nil {
+			continue // by far most repositories borrow nothing
+		}
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimRight(line, "\r\n")
+			if line == "" || line[0] == '#' || line == s.lent {
+				continue
+			}
+			if line[0] == '"' {
+				s.foreign = true // a quoted name is git's to read
+				continue
+			}
+			if !filepath.IsAbs(line) {
+				line = filepath.Join(s.dirs[i], line)
+			}
+			s.dirs = append(s.dirs, line)
+		}
+	}
 }
 
 // loose reads an object that lies by itself.
