@@ -61,7 +61,16 @@ func (w *Workspaces) rescue(ctx context.Context, tree *git.Worktree, reg owner) 
 	if err != nil {
 		return nil, fmt.Errorf("rescue %s: %w: %w", reg.Task, errDamaged, err)
 	}
-	return w.save(ctx, tree, reg, tips, reg.Base)
+	if len(tips) == 0 {
+		return nil, nil
+	}
+	// The files come last: whoever goes on takes up what was saved last.
+	saved, err := w.save(ctx, tree, reg, tips[1:], reg.Base, tips[0])
+	if err != nil {
+		return saved, err
+	}
+	files, err := w.save(ctx, tree, reg, tips[:1], reg.Base)
+	return append(saved, files...), err
 }
 
 // rescueBranches saves what the agent committed elsewhere than on its HEAD, which is
@@ -111,8 +120,8 @@ func (w *Workspaces) save(ctx context.Context, tree *git.Worktree, reg owner, ti
 	return saved, nil
 }
 
-// tips is every commit in the working copy that nothing else may hold: its files
-// as they are, its HEAD, its branches and its stash.
+// tips is every commit in the working copy that nothing else may hold: first its files
+// as they are, on its HEAD, then its branches and its stash.
 func (w *Workspaces) tips(ctx context.Context, tree *git.Worktree, reg owner) ([]git.Hash, error) {
 	if !tree.Made() {
 		return nil, nil // its making was cut off: the files are an incomplete Base

@@ -27,7 +27,7 @@ func (w *world) told(agent string) History {
 
 // TestA46ResumedAfterAKill: a conversation that was cut off in a tool goes on
 // with everything that was said, the files as they were, and the open call
-// answered as interrupted, not repeated.
+// answered as interrupted, not repeated. What it had on another branch is kept beside that.
 func TestA46ResumedAfterAKill(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.txt": "one\n"})
 	task := w.addTask(Task{ID: "run/a"})
@@ -39,7 +39,7 @@ func TestA46ResumedAfterAKill(t *testing.T) {
 	client := script(func(r model.Request) model.Message {
 		switch turns(r) {
 		case 0:
-			return use("shell", args{"command": "git rm -q a.txt && echo two >b.txt && git add b.txt && git commit -qm mine && echo three >c.txt"})
+			return use("shell", args{"command": "own=$(git branch --show-current) && git switch -qc aside && echo s >aside.txt && git add . && git commit -qm aside && git switch -q $own && git rm -q a.txt && echo two >b.txt && git add b.txt && git commit -qm mine && echo three >c.txt"})
 		case 1:
 			return use("read", args{"path": "b.txt"}, "shell", args{"command": "echo x >>" + runs}, "read", args{"path": "c.txt"})
 		default:
