@@ -113,7 +113,12 @@ func (d *detector) golang() {
 	}
 	d.add("go", finding{name: "build", run: "go build ./...", why: why})
 	d.add("go", finding{name: "vet", run: "go vet ./...", why: why})
-	d.add("go", finding{name: "test", run: "go test ./...", report: "go-json", why: why})
+	test := finding{name: "test", run: "go test ./...", report: "go-json", why: why}
+	if !slices.ContainsFunc(d.files, func(f string) bool { return strings.HasSuffix(f, "_test.go") }) {
+		// By its report a run without a test is no pass, and green would wait for the first one.
+		test.report, test.why = "", "go.mod; with the first test add `report: go-json`, by which a run without tests is no pass"
+	}
+	d.add("go", test)
 }
 
 func (d *detector) node() {

@@ -29,6 +29,7 @@ func TestDetect(t *testing.T) {
 		{"nothing", nil, nil},
 		{"a text", map[string]string{"README": "x", "docs/go.mod": "module x"}, nil},
 		{"go", map[string]string{"go.mod": "module x"}, []string{"build: go build ./...", "vet: go vet ./...", "test: go test ./..."}},
+		{"go with tests", map[string]string{"go.mod": "module x", "b/a_test.go": "package b"}, []string{"build: go build ./...", "vet: go vet ./...", "test: go test ./..., by its report"}},
 		{"node", map[string]string{"package.json": `{"scripts": {"test": "jest", "lint": "eslint ."}}`, "package-lock.json": "{}"}, []string{
 			"lint: npm ci --no-audit --no-fund && npm run lint", "test: npm ci --no-audit --no-fund && npm run test",
 		}},
@@ -56,6 +57,9 @@ func TestDetect(t *testing.T) {
 			}
 			var got []string
 			for _, k := range c.Checks {
+				if k.Report == "go-json" {
+					k.Run += ", by its report"
+				}
 				got = append(got, k.Name+": "+k.Run)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
