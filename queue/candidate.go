@@ -344,16 +344,34 @@ func (l *Lander) inspect(ctx context.Context, from, to git.Hash, task string) ([
 	}
 	if slices.ContainsFunc(paths, ofPolicy) {
 		l.pass.policyMoved = true
-		_, file, err := policyAt(l.Hub.Repo, to)
-		if bad, ok := errors.AsType[*config.Error](err); ok {
-			return nil, &Found{Reason: journal.ReasonPolicy, Paths: []string{file}, Detail: bad.Error()}, nil
-		}
-		if err != nil {
-			return nil, nil, err
+		if found, err := l.policyIll(to); found != nil || err != nil {
+			return nil, found, err
 		}
 	}
 	found, err := l.gate(ctx, from, to)
 	return paths, found, err
+}
+
+// policyIll says what is wrong with the policy of what would land: it cannot be read, or
+// would send everyone to a trunk that is not there.
+func (l *Lander) policyIll(to git.Hash) (*Found, error) {
+	policy, file, err := policyAt(l.Hub.Repo, to)
+	if bad, ok := errors.AsType[*config.Error](err); ok {
+		return &Found{Reason: journal.ReasonPolicy, Paths: []string{file}, Detail: bad.Error()}, nil
+	}
+	if err != nil || policy.Main == config.Default().Main || policy.Main == l.Main.Short() {
+		return nil, err
+	}
+	ill := &Found{Reason: journal.ReasonPolicy, Paths: []string{file}, Detail: fmt.Sprintf("main: there is no branch %s here, so that no command would find its trunk any more; to rename %s, push %s first", policy.Main, l.Main.Short(), policy.Main)}
+	trunk, err := git.Branch(policy.Main)
+	if err != nil {
+		return ill, nil //nolint:nilerr // a name that no branch can have is none of a branch that is here
+	}
+	tip, err := l.Hub.Tip(trunk)
+	if err != nil || !tip.IsZero() {
+		return nil, err
+	}
+	return ill, nil
 }
 
 func ofPolicy(path string) bool { return path == config.File || path == config.FallbackFile }
