@@ -53,7 +53,7 @@ type shelter struct {
 func (a *app) shelter(cells *cell.Cells, policy config.Agents, env []string, hub string) shelter {
 	s := shelter{cells: cells, env: env, person: a.host.Get("HOME"), network: policy.Network, hidden: hidden(hub)}
 	if cells.Sandboxed() {
-		s.caches = shared(env, policy.Caches, "shared")
+		s.caches = shared(env, policy.Caches, "shared", ofAgents)
 	}
 	return s
 }
@@ -70,7 +70,7 @@ func hidden(hub string) []string {
 // layer has the caches that the policy wants layered written apart by each workspace,
 // where that can be had; else they are written by all, and it is said.
 func (a *app) layer(s *shelter, policy config.Agents, state string) {
-	layered := shared(s.env, policy.Caches, "layered")
+	layered := shared(s.env, policy.Caches, "layered", "")
 	if len(layered) == 0 || !s.cells.Sandboxed() {
 		return
 	}
@@ -81,7 +81,7 @@ func (a *app) layer(s *shelter, policy config.Agents, state string) {
 	var err error
 	if s.shelf, err = cache.Open(filepath.Join(state, "work", ".caches"), dirs); err != nil {
 		a.note("build caches are written by all agents alike: %v", err)
-		s.caches = append(s.caches, layered...)
+		s.caches = append(s.caches, shared(s.env, policy.Caches, "layered", ofAgents)...)
 	}
 }
 
@@ -138,18 +138,26 @@ func caches() map[string]struct{ variable, part string } {
 	}
 }
 
-// shared lists the caches that the policy wants to be so. They are made where they are
-// not there yet: the path must exist to be shown.
-func shared(env []string, how map[string]string, want string) []cell.Cache {
+// ofAgents is where, in a person's build cache, the one lies that agents write: what an
+// agent wrote, no check of green's may take for a result.
+const ofAgents = ".agents"
+
+// shared lists the caches that the policy wants to be so, build caches by what lies at
+// within in them; of downloads, which every build looks at, there is one. They are made
+// where they are not there yet: the path must exist to be shown.
+func shared(env []string, how map[string]string, want, within string) []cell.Cache {
 	var list []cell.Cache
 	for name, known := range caches() {
 		dir := variable(env, known.variable)
 		if how[name] != want || !filepath.IsAbs(dir) {
 			continue
 		}
-		dir = filepath.Join(dir, known.part)
-		if os.MkdirAll(dir, 0o755) == nil { // else it is nobody's to share
-			list = append(list, cell.Cache{From: dir, To: dir})
+		one := cell.Cache{From: filepath.Join(dir, known.part), To: filepath.Join(dir, known.part)}
+		if known.part == "" {
+			one.From = filepath.Join(dir, within)
+		}
+		if os.MkdirAll(one.From, 0o755) == nil { // else it is nobody's to share
+			list = append(list, one)
 		}
 	}
 	slices.SortFunc(list, func(a, b cell.Cache) int { return strings.Compare(a.To, b.To) })

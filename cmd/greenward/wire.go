@@ -92,8 +92,8 @@ func (e *engines) facts() []prompts.Check {
 }
 
 // workEnv is the environment of commands in a workspace: no secret is in it, and
-// their home is one of their own. Build caches are the person's, since a cold one
-// costs every agent minutes.
+// their home is one of their own. Build caches are named as the person's are; what
+// agents see there the policy says.
 func (a *app) workEnv(p *place) ([]string, error) {
 	home := filepath.Join(p.hub.State(), "home")
 	if err := os.MkdirAll(home, 0o755); err != nil {
