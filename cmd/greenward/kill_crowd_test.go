@@ -199,7 +199,7 @@ func TestA01CrowdKilled(t *testing.T) {
 	t.Logf("before: %s", c.stock())
 	first := c.begin()
 	c.until(first, "work of every agent", func() (int, int) {
-		made, err := filepath.Glob(filepath.Join(c.seen(first), "greenward", "work", "*", "*", "tree", "out", "*.txt"))
+		made, err := filepath.Glob(filepath.Join(c.seen(first), "greenward", "work", "*", "worker-*[0-9]", "tree", "out", "*.txt"))
 		if err != nil {
 			t.Fatal(err)
 		}
