@@ -120,7 +120,7 @@ func TestDropAndList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]string{"a.txt": "a\n", ".greenward.yml": gated})
 	base := w.git("rev-parse", "main")
-	head := w.change(base, "one\n\nAgent: worker-017\nHandoff: done", map[string]string{"a.txt": "1\n"})
+	head := w.change(base, "one\n\nAgent: worker-017", map[string]string{"a.txt": "1\n"})
 	w.submit("one", head)
 	w.submit("two", w.change(base, "two", map[string]string{"a.txt": "2\n"}))
 	j := &judge{world: w}
@@ -153,7 +153,7 @@ func TestDropAndList(t *testing.T) {
 	}
 	data, err := json.Marshal(list)
 	want := `{"frozen":null,"held":null,"entries":[{"entry":"one@` + string(head[:12]) + `","head":"` + string(head) +
-		`","state":"waiting","landed":null,"reason":null,"paths":[],"with":null,"detail":null,"lane":"agent/worker","evidence":[],"by":"","at":null,"since":"2026-11-01T12:01:00Z"}],"lanes":[]}`
+		`","state":"waiting","landed":null,"reason":null,"paths":[],"with":null,"detail":null,"at":null,"lane":"agent/worker","evidence":[],"by":null,"since":"2026-11-01T12:01:00Z"}],"lanes":[]}`
 	if err != nil || string(data) != want {
 		t.Errorf("%s\n%s, %v", data, want, err)
 	}

@@ -179,7 +179,7 @@ func newKillPlaceWith(t *testing.T, script modeltest.Func) *killPlace {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := modeltest.New(script, modeltest.Options{Key: "sk-test"})
+	server := modeltest.New(script, modeltest.Options{Key: "sk-test-key"})
 	served := make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { served <- server.Serve(ctx, listener) }()
@@ -192,7 +192,7 @@ func newKillPlaceWith(t *testing.T, script modeltest.Func) *killPlace {
 			}
 		}
 	})
-	p.host = gittest.Host(t).With("OPENAI_BASE_URL=http://"+listener.Addr().String()+"/v1", "OPENAI_API_KEY=sk-test")
+	p.host = gittest.Host(t).With("OPENAI_BASE_URL=http://"+listener.Addr().String()+"/v1", "OPENAI_API_KEY=sk-test-key")
 	return p
 }
 

@@ -407,7 +407,7 @@ func pulled(t *testing.T, host proc.Host, work string) bool {
 func newUser(t *testing.T, f *forge) {
 	t.Helper()
 	shop := &shop{T: t}
-	host := proc.NewHost(append(os.Environ(), "GREENWARD_GITHUB_URL="+f.url, "OPENAI_BASE_URL="+shop.model(), "OPENAI_API_KEY=sk-test", "GIT_TERMINAL_PROMPT=0"))
+	host := proc.NewHost(append(os.Environ(), "GREENWARD_GITHUB_URL="+f.url, "OPENAI_BASE_URL="+shop.model(), "OPENAI_API_KEY=sk-test-key", "GIT_TERMINAL_PROMPT=0"))
 	work := t.TempDir()
 	gittest.Git(t, work, "clone", "-q", strings.Replace(f.url, "http://", "http://alice:alice-token@", 1)+"/acme/widgets.git", ".")
 	commit := func(branch string, files map[string]string) {

@@ -37,7 +37,7 @@ func serveModel() int {
 			reply := killScript(r)
 			reply.Latency = 300 * time.Millisecond
 			return reply
-		}), modeltest.Options{Key: "sk-test"}).Serve(context.Background(), listener)
+		}), modeltest.Options{Key: "sk-test-key"}).Serve(context.Background(), listener)
 	}
 	fmt.Fprintln(os.Stderr, err)
 	return 1
@@ -85,20 +85,20 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// modelServer starts a scripted model server that wants the key sk-test, and
+// modelServer starts a scripted model server that wants the key sk-test-key, and
 // points the environment at it: model [KEY], with the key that is sent.
 func modelServer(ts *testscript.TestScript, _ bool, args []string) {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	ts.Check(err)
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	server := modeltest.New(modeltest.Func(killScript), modeltest.Options{Key: "sk-test"})
+	server := modeltest.New(modeltest.Func(killScript), modeltest.Options{Key: "sk-test-key"})
 	go func() { served <- server.Serve(ctx, listener) }()
 	ts.Defer(func() {
 		stop()
 		<-served // it ends because it was told to
 	})
-	key := "sk-test"
+	key := "sk-test-key"
 	if len(args) > 0 {
 		key = args[0]
 	}
@@ -177,7 +177,7 @@ func standIn(ts *testscript.TestScript, _ bool, _ []string) {
 		})
 		ts.Setenv("STANDIN", at)
 		ts.Setenv("OPENAI_BASE_URL", at+"/v1")
-		ts.Setenv("OPENAI_API_KEY", "sk-test")
+		ts.Setenv("OPENAI_API_KEY", "sk-test-key")
 	case err := <-ended:
 		stop()
 		ts.Fatalf("%v", err)

@@ -90,8 +90,8 @@ func (s *story) tell(ctx context.Context, subject string) (kind string, err erro
 	if run, err := s.isRun(subject); err != nil {
 		return "", err
 	} else if run {
-		if err := s.task(ctx, subject); err != nil || len(s.lines) > 0 {
-			return "task", err
+		if err := s.task(ctx, subject); err != nil || len(s.lines) > 0 { // a run is the task of its planner
+			return "run", err
 		}
 	}
 	files, err := agents.Query{Agent: subject}.Transcripts(s.place.hub.State())
@@ -140,10 +140,10 @@ func (s *story) named(ctx context.Context, name string) (string, error) {
 	if err := s.agent(ctx, name); err != nil || len(s.lines) > 0 {
 		return "agent", err
 	}
-	if err := s.task(ctx, name); err != nil || len(s.lines) == 0 { // a run is the task of its planner
+	if err := s.task(ctx, name); err != nil || len(s.lines) == 0 {
 		return "", err
 	}
-	return "run", nil
+	return "run", nil // of which nothing but commits is left here
 }
 
 func (s *story) change(entry string) (string, error) {
