@@ -51,7 +51,7 @@ func standIn(t *testing.T) string {
 func TestAStandInServer(t *testing.T) {
 	at := standIn(t)
 	for _, wire := range []string{"chat", "responses"} {
-		c, err := model.New(model.Options{BaseURL: at + "/v1", Now: time.Now, Key: model.NewSecret("sk-test"), Model: "m", Wire: wire, Tries: 3})
+		c, err := model.New(model.Options{BaseURL: at + "/v1", Now: time.Now, Key: model.NewSecret("sk-test-key"), Model: "m", Wire: wire, Tries: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestAStandInServer(t *testing.T) {
 			case one.class == "" && (err != nil || !one.reply(reply)):
 				t.Errorf("%s, %s: %+v, %v", wire, one.name, reply, err)
 			}
-			if refused != nil && strings.Contains(refused.Error(), "sk-test") {
+			if refused != nil && strings.Contains(refused.Error(), "sk-test-key") {
 				t.Errorf("%s, %s: the key is shown: %v", wire, one.name, refused)
 			}
 		}

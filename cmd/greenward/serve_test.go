@@ -48,7 +48,7 @@ func (s *shop) serve(more ...string) {
 	said, to := io.Pipe()
 	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: to, now: time.Now, host: proc.NewHost(append(os.Environ(),
 		"GREENWARD_GITHUB_URL="+s.gh.URL(), "GREENWARD_GITHUB_APP_ID=12345", "GREENWARD_GITHUB_PRIVATE_KEY="+s.gh.Key(), "GREENWARD_WEBHOOK_SECRET=s3cr3t",
-		"OPENAI_BASE_URL="+model, "OPENAI_API_KEY=sk-test"))}
+		"OPENAI_BASE_URL="+model, "OPENAI_API_KEY=sk-test-key"))}
 	ctx, stop := context.WithCancel(s.Context())
 	ended := make(chan int, 1)
 	go func() {
@@ -82,7 +82,7 @@ func (s *shop) model() string {
 	if err != nil {
 		s.Fatal(err)
 	}
-	server := modeltest.New(modeltest.Func(killScript), modeltest.Options{Key: "sk-test"})
+	server := modeltest.New(modeltest.Func(killScript), modeltest.Options{Key: "sk-test-key"})
 	go func() { _ = server.Serve(s.Context(), listener) }() // until the test ends
 	return "http://" + listener.Addr().String() + "/v1"
 }

@@ -22,7 +22,7 @@ type StandIn struct {
 	Log      io.Writer
 }
 
-// Run serves until ctx ends, with the key sk-test, and tells ready its address, without
+// Run serves until ctx ends, with the key sk-test-key, and tells ready its address, without
 // /v1, once it listens. The error says why it did not start; nil after that.
 func (s StandIn) Run(ctx context.Context, ready func(address string)) error {
 	said, to := io.Pipe()
@@ -30,7 +30,7 @@ func (s StandIn) Run(ctx context.Context, ready func(address string)) error {
 	go func() {
 		_, err := proc.Run(ctx, proc.Command{
 			Name: "node", Args: []string{filepath.Join(s.Home, "node_modules/@copilotkit/aimock/dist/cli.js"), "-h", "127.0.0.1", "-p", "0", "-f", s.Fixtures, "--strict"},
-			Env: append(append([]string(nil), s.Env...), "AIMOCK_API_KEYS=sk-test", "AIMOCK_STRICT_TURN_INDEX=1"), Stdout: to, Stderr: s.Log,
+			Env: append(append([]string(nil), s.Env...), "AIMOCK_API_KEYS=sk-test-key", "AIMOCK_STRICT_TURN_INDEX=1"), Stdout: to, Stderr: s.Log,
 		})
 		_ = to.Close() // whoever reads comes to the end
 		ended <- err
