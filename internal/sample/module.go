@@ -22,6 +22,7 @@ green:
 agents:
   workers: 8
   model: scripted
+  caches: {GOCACHE: layered}
 `
 
 // Module is the sample's first commit, by path.
