@@ -30,7 +30,7 @@ func newNetwork(t *testing.T, hosts ...string) *network {
 	t.Helper()
 	n := &network{T: t, name: fmt.Sprintf("gw%d", os.Getpid()), hosts: hosts}
 	if os.Geteuid() != 0 {
-		t.Skip("NOT TESTED: hosts in network namespaces want root")
+		t.Skip("NOT RUN: hosts in network namespaces want root")
 	}
 	if _, out, err := n.ip("netns", "list"); err == nil { // what a killed test left goes now
 		for one := range strings.FieldsSeq(out) {

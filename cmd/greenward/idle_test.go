@@ -62,7 +62,7 @@ func (p *killPlace) spent(one *process) time.Duration {
 func TestIdleRunCostsNothing(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("NOT TESTED: processor time is read from /proc")
+		t.Skip("NOT RUN: processor time is read from /proc")
 	}
 	script := &steeredScript{}
 	p := newKillPlaceWith(t, script.reply)

@@ -78,19 +78,21 @@ func measured(t *testing.T, hub string) (s stock) {
 		if path == hub {
 			device = uint64(stat.Dev) //nolint:unconvert // not everywhere of this type
 		}
-		bytes := int64(0)
+		bytes, below := int64(0), func(part string) bool {
+			return strings.HasPrefix(path, filepath.Join(hub, "greenward", "work", part)+"/")
+		}
 		switch {
 		case d.IsDir() && uint64(stat.Dev) != device: //nolint:unconvert // as above
 			return fs.SkipDir // a mount: its files lie elsewhere below the hub
 		case !d.IsDir():
 			bytes = stat.Blocks * 512 / int64(stat.Nlink) // files of workspaces are one with many names
 		}
-		switch at := strings.TrimPrefix(path, hub); {
-		case strings.Contains(at, "/greenward/work/.lower/"):
+		switch {
+		case below(".lower"):
 			s.shared += bytes
-		case strings.HasPrefix(at, "/greenward/work/"):
+		case below(""):
 			s.work += bytes
-		case strings.HasPrefix(at, "/greenward/"):
+		case strings.HasPrefix(path, filepath.Join(hub, "greenward")+"/"):
 			s.rest += bytes
 		default:
 			s.git += bytes
